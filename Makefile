@@ -1,0 +1,62 @@
+# Every target does its own set-up: `make demo` and `make test` need nothing but R and a compiler.
+# What is built goes to .build/, R packages that the system lacks to .lib/.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help demo test install check docs bench bench-table sanitize gctorture valgrind soak clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+
+demo: ## the main job on real data: about a minute on two cores
+	@tools/setup.sh demo
+	@tools/with-lib.sh tools/install.sh
+	@mkdir -p .build && tools/with-lib.sh Rscript --vanilla demo/flights.R .build
+
+test: ## R CMD check, all tests, floors, entry points, leaks, C++ headers, example packages
+	@tools/setup.sh test
+	@tools/with-lib.sh tools/test.sh
+
+check: ## R CMD check alone, without the suite
+	@tools/setup.sh test
+	@tools/with-lib.sh tools/check-package.sh --no-tests
+
+install: ## install into the library folder of this tree
+	@tools/setup.sh run
+	@tools/with-lib.sh tools/install.sh
+
+docs: ## the help pages as HTML, the table of floors in docs/ARCHITECTURE.md
+	@tools/setup.sh run
+	@tools/with-lib.sh tools/install.sh
+	@tools/with-lib.sh Rscript --vanilla tools/docs.R
+
+bench: ## every benchmark beside its peers, then the table of the README
+	@tools/setup.sh bench
+	@tools/with-lib.sh tools/install.sh
+	@tools/with-lib.sh tools/bench.sh
+
+bench-table: ## the table of the README from the results that are there
+	@tools/with-lib.sh Rscript --vanilla bench/README-table.R
+
+sanitize: ## address and undefined-behaviour sanitizers on the C code
+	@tools/setup.sh test
+	@tools/with-lib.sh tools/sanitize.sh
+
+gctorture: ## a garbage collection at every allocation
+	@tools/setup.sh test
+	@tools/with-lib.sh tools/install.sh
+	@tools/with-lib.sh Rscript --vanilla tools/gctorture.R
+
+valgrind: ## memory errors of the C code as valgrind sees them
+	@tools/setup.sh valgrind
+	@tools/with-lib.sh tools/install.sh
+	@tools/with-lib.sh tools/valgrind.sh
+
+soak: ## repeat the suite and the leak check until it breaks or ROUNDS (10) are over
+	@tools/setup.sh test
+	@tools/with-lib.sh tools/soak.sh
+
+clean: ## remove what was built; .lib/ stays
+	rm -rf .build
+	rm -f src/*.o src/*.so
+	@if [ -f tests/cpp/Makefile ]; then $(MAKE) -s -C tests/cpp clean; fi

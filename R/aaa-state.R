@@ -1,0 +1,8 @@
+# State of the package, one place for all of it: `last`, the record of the last run; `plan`, what
+# the workers that are forked next are to do; `fork_warned`, whether the warning about forking in
+# this host has been given; `code_loaded`, whether all functions have been read from disk.
+the <- new.env(parent = emptyenv())
+the$last <- NULL
+the$plan <- NULL
+the$fork_warned <- FALSE
+the$code_loaded <- FALSE

@@ -1,0 +1,201 @@
+# Arguments are checked once, where the user hands them over. A failed check names the argument,
+# says what it must be and shows what it was.
+
+check_count <- function(x, argument, min = 1, null = FALSE, call = rlang::caller_env()) {
+  if (null && is.null(x)) {
+    return(NULL)
+  }
+  if (!is_whole(x) || x < min || x > .Machine$integer.max) {
+    must <- if (is_whole(x) && x > min) {
+      sprintf("a whole number of at most %d", .Machine$integer.max)
+    } else if (min == 1) {
+      "a positive whole number"
+    } else {
+      sprintf("a whole number of at least %s", format(min))
+    }
+    abort_argument(argument, x, paste0(must, or_null(null)), call = call)
+  }
+  as.integer(x)
+}
+
+check_seconds <- function(x, argument, zero = FALSE, call = rlang::caller_env()) {
+  if (!is_number(x) || x < 0 || (x == 0 && !zero)) {
+    sign <- if (zero) "a" else "a positive"
+    abort_argument(argument, x, paste(sign, "number of seconds or `Inf`"), call = call)
+  }
+  as.double(x)
+}
+
+check_bytes <- function(x, argument, zero = FALSE, call = rlang::caller_env()) {
+  bytes <- parse_bytes(x)
+  if (is.na(bytes) || bytes < 0 || (bytes == 0 && !zero)) {
+    sign <- if (zero) "a" else "a positive"
+    must <- paste(sign, "number of bytes or a size such as \"2GB\" or \"512MiB\"")
+    abort_argument(argument, x, must, call = call)
+  }
+  bytes
+}
+
+check_flag <- function(x, argument, null = FALSE, call = rlang::caller_env()) {
+  if (null && is.null(x)) {
+    return(NULL)
+  }
+  if (!is.logical(x) || length(x) != 1L || is.na(x)) {
+    must <- if (null) "`TRUE`, `FALSE` or `NULL`" else "`TRUE` or `FALSE`"
+    abort_argument(argument, x, must, call = call)
+  }
+  isTRUE(x)
+}
+
+# The first choice is the default: an argument still equal to all of `choices` was not given.
+check_choice <- function(x, argument, choices, call = rlang::caller_env()) {
+  if (identical(x, choices)) {
+    return(choices[[1L]])
+  }
+  if (!is.character(x) || length(x) != 1L || !x %in% choices) {
+    must <- if (length(choices) == 1L) quoted(choices) else paste("one of", quoted(choices, "or"))
+    abort_argument(argument, x, must, call = call)
+  }
+  as.vector(x)
+}
+
+check_subset <- function(x, argument, choices, call = rlang::caller_env()) {
+  if (!is.character(x) || length(x) == 0L || !all(x %in% choices)) {
+    abort_argument(argument, x, paste("one or more of", quoted(choices, "and")), call = call)
+  }
+  choices[choices %in% x]
+}
+
+check_seed <- function(x, argument, call = rlang::caller_env()) {
+  if (is.logical(x) && length(x) == 1L && !is.na(x)) {
+    return(isTRUE(x))
+  }
+  if (!is_whole(x) || abs(x) > .Machine$integer.max) {
+    must <- sprintf("`TRUE`, `FALSE` or a whole number up to %d", .Machine$integer.max)
+    abort_argument(argument, x, must, call = call)
+  }
+  as.integer(x)
+}
+
+check_priority <- function(x, argument, call = rlang::caller_env()) {
+  if (is.null(x)) {
+    return(NULL)
+  }
+  if (!is.numeric(x) || is.object(x) || anyNA(x)) {
+    must <- "`NULL` or numbers without `NA`, one per element"
+    abort_argument(argument, x, must, call = call)
+  }
+  as.double(x)
+}
+
+check_function <- function(x, argument, call = rlang::caller_env()) {
+  if (!is.function(x)) {
+    abort_argument(argument, x, "a function", call = call)
+  }
+  x
+}
+
+check_string <- function(x, argument, null = FALSE, call = rlang::caller_env()) {
+  if (null && is.null(x)) {
+    return(NULL)
+  }
+  if (!is.character(x) || length(x) != 1L || is.na(x)) {
+    abort_argument(argument, x, paste0("a single string", or_null(null)), call = call)
+  }
+  as.vector(x)
+}
+
+is_number <- function(x) {
+  is.numeric(x) && !is.object(x) && length(x) == 1L && !is.na(x)
+}
+
+is_whole <- function(x) {
+  is_number(x) && is.finite(x) && x == round(x)
+}
+
+or_null <- function(null) {
+  if (null) " or `NULL`" else ""
+}
+
+quoted <- function(x, last = NULL) {
+  x <- encodeString(x, quote = "\"")
+  if (is.null(last) || length(x) < 2L) {
+    return(paste(x, collapse = ", "))
+  }
+  paste(paste(x[-length(x)], collapse = ", "), last, x[[length(x)]])
+}
+
+# kB, MB, ... are powers of 1000 and KiB, MiB, ... powers of 1024 (IEC 80000-13); a bare K, M, ...
+# is a power of 1024, as in GNU coreutils, Docker and Slurm. NA when `x` is no size.
+parse_bytes <- function(x) {
+  if (is_number(x)) {
+    return(as.double(x))
+  }
+  if (!is.character(x) || length(x) != 1L || is.na(x)) {
+    return(NA_real_)
+  }
+  pattern <- "^\\s*([0-9]*\\.?[0-9]+(?:e[+]?[0-9]+)?|[0-9]+\\.)\\s*([kmgtp]?)(i?)(b?)\\s*$"
+  parts <- regmatches(x, regexec(pattern, x, ignore.case = TRUE, perl = TRUE))[[1L]]
+  if (length(parts) == 0L) {
+    return(if (grepl("^\\s*inf\\s*$", x, ignore.case = TRUE)) Inf else NA_real_)
+  }
+  power <- match(tolower(parts[[3L]]), c("", "k", "m", "g", "t", "p")) - 1
+  if (power == 0 && nzchar(parts[[4L]])) {
+    return(NA_real_)
+  }
+  unit <- if (nzchar(parts[[4L]]) || !nzchar(parts[[5L]])) 1024 else 1000
+  round(as.double(parts[[2L]]) * unit^power)
+}
+
+# What a message shows of a value: short, never the whole of it, and never an error.
+describe_value <- function(x) {
+  if (is.null(x)) {
+    return("`NULL`")
+  }
+  if (is.object(x) || isS4(x)) {
+    return(sprintf("an object of class %s", quoted(class(x)[[1L]])))
+  }
+  if (is.character(x) && length(x) == 1L && !is.na(x)) {
+    return(encodeString(shorten(x, 40L), quote = "\""))
+  }
+  if (is.atomic(x) && length(x) == 1L) {
+    return(sprintf("`%s`", if (is.double(x)) format(x, digits = 15L) else format(x)))
+  }
+  if (is.function(x)) {
+    return("a function")
+  }
+  if (is.environment(x)) {
+    return("an environment")
+  }
+  if (is.language(x)) {
+    return(sprintf("the expression `%s`", shorten(rlang::as_label(x), 40L)))
+  }
+  describe_vector(x)
+}
+
+describe_vector <- function(x) {
+  names <- c(double = "numeric", list = "list", pairlist = "list")
+  type <- if (typeof(x) %in% names(names)) names[[typeof(x)]] else typeof(x)
+  what <- if (type == "list") "a list" else sprintf("%s %s vector", article(type), type)
+  if (!is.vector(x) && !is.atomic(x) && !is.pairlist(x)) {
+    return(sprintf("%s %s", article(type), type))
+  }
+  if (is.character(x) && length(x) > 1L && length(x) <= 4L && !anyNA(x)) {
+    return(shorten(sprintf("c(%s)", quoted(x)), 60L))
+  }
+  missing <- if (is.atomic(x) && anyNA(x)) " with `NA`" else ""
+  sprintf("%s of length %.0f%s", what, length(x), missing)
+}
+
+article <- function(word) {
+  if (grepl("^[aeiou]", word)) "an" else "a"
+}
+
+# A string that cannot be converted is escaped first: nchar() would fail on it.
+shorten <- function(x, width) {
+  if (!validEnc(x) || Encoding(x) == "bytes") {
+    x <- encodeString(x)
+  }
+  x <- sub("\n.*", "...", enc2utf8(x))
+  if (nchar(x) <= width) x else paste0(substr(x, 1L, width - 3L), "...")
+}

@@ -1,0 +1,257 @@
+# Every error of the package is made here. An error is a condition with a class, the facts as
+# fields, one line in `message` and further lines in `body`.
+
+new_error <- function(class, message, ..., body = character(), parent = NULL, call = NULL) {
+  rlang::error_cnd(
+    class = c(class, "regatta_error"), message = message, ...,
+    body = body, parent = parent, call = call
+  )
+}
+
+conditionMessage.regatta_error <- function(c) {
+  paste(c(c$message, c$body), collapse = "\n")
+}
+
+format.regatta_error <- function(x, ...) {
+  call <- if (is.null(x$call)) "" else sprintf(" in `%s`", format_call(x$call, 60L))
+  c(sprintf("<%s%s>", class(x)[[1L]], call), x$message, x$body)
+}
+
+print.regatta_error <- function(x, ...) {
+  writeLines(format(x, ...))
+  invisible(x)
+}
+
+# R cuts the text of an uncaught error at `warning.length` (1000 bytes unless set), which is less
+# than a traceback needs; the longest R allows is 8170.
+signal_error <- function(cnd) {
+  old <- options(warning.length = 8170L)
+  on.exit(options(old))
+  stop(cnd)
+}
+
+abort_argument <- function(argument, value, must, call = rlang::caller_env()) {
+  message <- sprintf("`%s` must be %s, not %s.", argument, must, describe_value(value))
+  if (is.environment(call)) {
+    call <- rlang::error_call(call)
+  }
+  signal_error(new_error(
+    "regatta_error_argument", message,
+    argument = argument, value = value, call = call
+  ))
+}
+
+# `record` is what capture_error() made in the worker: condition, traceback and dump.
+error_element <- function(record, index, name = NULL, pid = NA_integer_, try = 1L, call = NULL) {
+  reason <- message_of(record$cnd)
+  message <- sprintf(
+    "%s failed in worker %s%s: %s",
+    format_element(index, name), format_pid(pid), format_try(try), reason
+  )
+  cnd <- new_error(
+    "regatta_error_element", message,
+    index = as.integer(index), name = name, pid = as.integer(pid), try = as.integer(try),
+    body = format_innermost(record$trace, 10L), parent = record$cnd, call = call
+  )
+  # rlang::error_cnd() takes only its own class of trace.
+  cnd$trace <- record$trace
+  cnd["dump"] <- list(record$dump)
+  cnd
+}
+
+error_death <- function(index, name = NULL, pid = NA_integer_, try = 1L,
+                        signal = NA_integer_, status = NA_integer_, peak_memory = NA_real_,
+                        oom = NA, oom_kills = NULL, backtrace = character(), call = NULL) {
+  facts <- c(
+    death_cause(signal, status, index, name, pid, try),
+    if (isTRUE(peak_memory > 0)) paste("peak memory", format_bytes(peak_memory)),
+    death_oom(signal, oom, oom_kills)
+  )
+  where <- if (length(backtrace) > 0L) c("It was in:", paste0("  ", utils::head(backtrace, 30L)))
+  new_error(
+    "regatta_error_death", paste0(paste(facts, collapse = "; "), "."),
+    index = as.integer(index), name = name, pid = as.integer(pid), try = as.integer(try),
+    signal = as.integer(signal), signal_name = signal_name(signal), status = as.integer(status),
+    peak_memory = as.double(peak_memory), oom = oom, backtrace = backtrace,
+    body = c(death_advice(signal, status, oom, try), where), call = call
+  )
+}
+
+death_cause <- function(signal, status, index, name, pid, try) {
+  how <- if (!is.na(signal)) {
+    sprintf("was killed by %s (%d)", signal_name(signal), as.integer(signal))
+  } else if (is.na(status)) {
+    "was lost"
+  } else {
+    sprintf("ended with status %d (quit() or _exit() was called)", as.integer(status))
+  }
+  what <- if (is.na(index)) {
+    "between two elements"
+  } else {
+    paste("while it ran", format_element(index, name))
+  }
+  sprintf("worker %s %s %s%s", format_pid(pid), how, what, format_try(try))
+}
+
+death_oom <- function(signal, oom, oom_kills) {
+  if (!isTRUE(signal == 9L)) {
+    return(NULL)
+  }
+  counts <- if (length(oom_kills) == 2L) {
+    sprintf(" (oom_kill %.0f -> %.0f)", oom_kills[[1L]], oom_kills[[2L]])
+  } else {
+    ""
+  }
+  if (is.na(oom)) {
+    "whether the OOM killer did it cannot be told here"
+  } else if (oom) {
+    paste0("the OOM killer of the cgroup did it", counts)
+  } else {
+    "the OOM killer of the cgroup did not do it"
+  }
+}
+
+death_advice <- function(signal, status, oom, try) {
+  if (isTRUE(oom)) {
+    return(paste(
+      "Lower `workers`, let an element need less memory,",
+      "or end it in time with `par_control(memory = )`."
+    ))
+  }
+  if (isTRUE(signal %in% signals_of(c("SIGSEGV", "SIGBUS", "SIGILL", "SIGABRT", "SIGFPE")))) {
+    return("Compiled code that it called has crashed: run this element alone to see where.")
+  }
+  if (is.na(signal) && !is.na(status)) {
+    return("Return a value or signal an error instead of ending the process.")
+  }
+  if (try > 1L) NULL else "`par_control(retries = 1)` runs such an element again."
+}
+
+# `used` is in the unit of `limit`: seconds, or bytes for kind "memory".
+error_timeout <- function(index, name = NULL, pid = NA_integer_, try = 1L,
+                          kind = c("elapsed", "cpu", "memory"), limit, used = NA_real_,
+                          call = NULL) {
+  kind <- match.arg(kind)
+  argument <- c(elapsed = "timeout", cpu = "cpu_timeout", memory = "memory")[[kind]]
+  show <- if (kind == "memory") format_bytes else format_seconds
+  what <- c(elapsed = "elapsed time", cpu = "CPU time", memory = "memory")[[kind]]
+  over <- if (is.na(used) || show(used) == show(limit)) {
+    sprintf("more than the %s of %s that `%s` allows", show(limit), what, argument)
+  } else {
+    sprintf("%s of %s, `%s` allows %s", show(used), what, argument, show(limit))
+  }
+  message <- sprintf(
+    "%s was ended in worker %s%s: it used %s.",
+    format_element(index, name), format_pid(pid), format_try(try), over
+  )
+  new_error(
+    "regatta_error_timeout", message,
+    index = as.integer(index), name = name, pid = as.integer(pid), try = as.integer(try),
+    kind = kind, limit = as.double(limit), used = as.double(used),
+    body = sprintf("Raise `%s` or give it less to do.", argument), call = call
+  )
+}
+
+# `errors` are the failed elements of `n`, in the order of the elements.
+error_elements <- function(errors, n, call = NULL) {
+  shown <- utils::head(errors, 20L)
+  lines <- vapply(shown, function(e) paste0("* ", shorten(message_of_one(e), 160L)), "")
+  more <- length(errors) - length(shown)
+  new_error(
+    "regatta_error_elements", paste0(count_failures(errors, n), "."),
+    errors = errors, n = n, call = call,
+    body = c(lines, if (more > 0L) sprintf("and %d more: see `errors` of this condition.", more))
+  )
+}
+
+warning_errors <- function(errors, n, call = NULL) {
+  message <- sprintf(
+    "%s; the conditions are in place of their values, see also `summary(par_last())`.",
+    count_failures(errors, n)
+  )
+  cnd <- rlang::warning_cnd(
+    class = c("regatta_warning_errors", "regatta_warning"), message = message,
+    errors = errors, n = n
+  )
+  cnd["call"] <- list(call)
+  cnd
+}
+
+count_failures <- function(errors, n) {
+  classes <- c(
+    error = "regatta_error_element", death = "regatta_error_death",
+    timeout = "regatta_error_timeout"
+  )
+  counts <- vapply(classes, function(class) sum(vapply(errors, inherits, NA, class)), 0L)
+  counts <- counts[counts > 0L]
+  kinds <- sprintf("%d %s%s", counts, names(counts), ifelse(counts == 1L, "", "s"))
+  sprintf(
+    "%d of %.0f elements failed: %s", length(errors), as.double(n), paste(kinds, collapse = ", ")
+  )
+}
+
+error_memory <- function(requested, available, call = NULL) {
+  message <- sprintf(
+    "cannot reserve %s of shared memory: %s available. Lower `workers` or set `shm = FALSE`.",
+    format_bytes(requested), format_bytes(available)
+  )
+  new_error(
+    "regatta_error_memory", message,
+    requested = as.double(requested), available = as.double(available), call = call
+  )
+}
+
+# `reason` is the system's own text, as of strerror().
+error_start <- function(workers, reason, advice = NULL, call = NULL) {
+  message <- sprintf("cannot start any of %d workers: %s.", as.integer(workers), reason)
+  advice <- if (is.null(advice)) {
+    "Look at `regatta_info()` for the limits of processes, open files and memory."
+  } else {
+    advice
+  }
+  new_error(
+    "regatta_error_start", paste(message, advice),
+    workers = as.integer(workers), reason = reason, call = call
+  )
+}
+
+error_lost <- function(pid = NA_integer_, reason = "it was cancelled", call = NULL) {
+  message <- sprintf(
+    "the value of this call (worker %s) is lost: %s. Start it again with `par_call()`.",
+    format_pid(pid), reason
+  )
+  new_error("regatta_error_lost", message, pid = as.integer(pid), reason = reason, call = call)
+}
+
+error_pending <- function(pid, timeout, call = NULL) {
+  message <- sprintf(
+    "the call in worker %s has not ended within %s. It goes on: ask `par_value()` again.",
+    format_pid(pid), format_seconds(timeout)
+  )
+  new_error(
+    "regatta_error_pending", message,
+    pid = as.integer(pid), timeout = as.double(timeout), call = call
+  )
+}
+
+new_warning <- function(class, message, ...) {
+  cnd <- rlang::warning_cnd(class = c(class, "regatta_warning"), message = message, ...)
+  cnd["call"] <- list(NULL)
+  cnd
+}
+
+warning_workers <- function(started, wanted, reason) {
+  message <- sprintf(
+    "only %d of %d workers could be started: %s. The run goes on with these.",
+    as.integer(started), as.integer(wanted), reason
+  )
+  new_warning("regatta_warning_workers", message, started = started, wanted = wanted)
+}
+
+warning_fork <- function(host) {
+  message <- paste0(
+    "forking a session that runs in ", host, " may hang or disturb it: its threads and windows ",
+    "are not made to be copied. Run the code with Rscript or in a terminal."
+  )
+  new_warning("regatta_warning_fork", message, host = host)
+}

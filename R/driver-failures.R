@@ -1,0 +1,120 @@
+# Failures of elements: an error, the death of the worker, an end by a limit. Each is tried again as
+# the control says, or becomes the condition that stands for the element.
+
+take_error <- function(run, event) {
+  index <- event$index
+  ended <- run$ending[[as.character(index)]]
+  run$ending[[as.character(index)]] <- NULL
+  if (isTRUE(event$record$interrupted) && !is.null(ended)) {
+    cnd <- limit_error(run, index, event$pid, event$try, ended)
+    return(fail(run, index, "timeout", cnd, event))
+  }
+  cnd <- error_element(
+    event$record, index, element_name(run, index), event$pid, event$try, run$task$call
+  )
+  fail(run, index, "error", cnd, event)
+}
+
+take_death <- function(run, event) {
+  index <- event$index
+  workers_note_end(run, event)
+  if (is.na(index)) {
+    count_idle_death(run, event)
+  } else {
+    ended <- run$ending[[as.character(index)]]
+    run$ending[[as.character(index)]] <- NULL
+    if (is.null(ended)) {
+      fail(run, index, "death", death_error(run, event), event)
+    } else {
+      fail(run, index, "timeout", limit_error(run, index, event$pid, event$try, ended), event)
+    }
+  }
+  replace_worker(run, event$worker)
+}
+
+# A worker that dies before it begins anything costs no element, so nothing else would end a run
+# whose workers all do.
+count_idle_death <- function(run, event) {
+  run$idle_deaths <- run$idle_deaths + 1L
+  if (run$idle_deaths > 2L * run$workers + 2L) {
+    reason <- sprintf(
+      "%d of them in a row ended before they began an element (%s)", run$idle_deaths,
+      format_exit(event$signal, event$status)
+    )
+    signal_error(error_start(run$workers, reason, call = run$task$call))
+  }
+}
+
+death_error <- function(run, event) {
+  kills <- c(run$oom_kills, event$oom)
+  oom <- if (any(kills < 0)) NA else kills[[2L]] > kills[[1L]]
+  run$oom_kills <- event$oom
+  backtrace <- order_backtrace(strsplit(event$backtrace, "\n", fixed = TRUE)[[1L]])
+  error_death(
+    event$index, element_name(run, event$index), event$pid, event$try,
+    signal = event$signal, status = event$status, peak_memory = event$peak,
+    oom = oom, oom_kills = kills, backtrace = backtrace, call = run$task$call
+  )
+}
+
+# The worker writes the C calls first, while it still can; a reader wants the R calls first.
+order_backtrace <- function(lines) {
+  r <- which(startsWith(lines, "R calls"))
+  if (length(r) == 1L) {
+    lines <- c(lines[r:length(lines)], utils::head(lines[seq_len(r - 1L)], 20L))
+  }
+  lines
+}
+
+element_name <- function(run, index) {
+  name <- run$task$names[index]
+  if (length(name) == 1L && !is.na(name) && nzchar(name)) name
+}
+
+# A dead worker's place is filled as long as there is work that it could take.
+replace_worker <- function(run, worker) {
+  left <- run$n - run$done
+  if (run$stopping || left < 1 || worker > run$active) {
+    return(invisible())
+  }
+  pid <- run$executor$respawn(worker)
+  if (!is.na(pid)) {
+    workers_note_start(run, worker, pid)
+  } else if (!any(run$executor$running()$pid > 0L)) {
+    signal_error(error_start(run$active, "the last worker has died and no other can be forked"))
+  }
+}
+
+fail <- function(run, index, kind, cnd, event) {
+  control <- run$control
+  if (event$try <= control$retries && kind %in% control$retry_on) {
+    return(try_again(run, index, kind, event))
+  }
+  run$errors[[as.character(index)]] <- cnd
+  run$status[[index]] <- element_states[[kind]]
+  run$done <- run$done + 1
+  run$stopping <- run$stopping || control$errors == "stop"
+  relay_settled(run, index)
+}
+
+# At once and alone: the element goes to the end of the queue while the others run on.
+try_again <- function(run, index, kind, event) {
+  run$tries[[length(run$tries) + 1L]] <- record_try(run, index, kind, event)
+  if (run$control$retry_workers == "fewer" && run$active > 1L) {
+    run$active <- run$active - 1L
+    run$executor$limit(run$active)
+  }
+  run$executor$submit(index)
+}
+
+# For debugger(): with errors = "stop" the dump is the error's own; from a script it must outlive
+# the session.
+save_dump <- function(run, errors) {
+  if (run$control$dump == "no" || interactive()) {
+    return(invisible())
+  }
+  dumped <- Filter(function(cnd) !is.null(cnd$dump), errors)
+  if (length(dumped) > 0L) {
+    write_dump(dumped)
+  }
+}

@@ -1,0 +1,152 @@
+# The driver: one scheduler for every kind of worker. It hands elements to an executor, turns its
+# events into results, and does all that par_control() asks for. A run is an environment, made by
+# run_new(), that only the functions of the driver-*.R files change.
+
+# Element states; `run$status` holds one for each element.
+element_states <- c(pending = 0L, done = 1L, error = 2L, death = 3L, timeout = 4L)
+
+# `task`: list(verb, call, n, names, loop, replay) made by the verb.
+run_new <- function(task, on, control) {
+  cores <- workers_available()
+  run <- new.env(parent = emptyenv())
+  run$task <- task
+  run$control <- control
+  run$n <- task$n
+  run$workers <- min(if (is.null(control$workers)) as.integer(cores) else control$workers, task$n)
+  run$share <- max(1L, as.integer(cores) %/% run$workers)
+  run$seed <- rng_base(control$seed)
+  run$values <- vector("list", task$n)
+  run$status <- integer(task$n)
+  run$done <- 0
+  run$errors <- list()
+  run$tries <- list()
+  run$ending <- list()
+  run$stopping <- FALSE
+  run$idle_deaths <- 0L
+  run$active <- run$workers
+  run$begun <- Sys.time()
+  run$clock <- .Call(ffi_clock)
+  run$oom_kills <- .Call(ffi_memory_oom_kills)
+  run$relay <- relay_new(control, task$names)
+  run$executor <- new_executor(on, list(
+    n = task$n, workers = run$workers, control = control, seed = run$seed, share = run$share,
+    loop = task$loop
+  ))
+  run
+}
+
+# From the first worker to the record of the run; leaves nothing behind, however it is left.
+run_map <- function(task, on, control) {
+  run <- run_new(task, on, control)
+  on.exit(run_close(run))
+  run$executor$guard({
+    run_start(run)
+    run_drive(run)
+  })
+  run_close(run)
+  on.exit()
+  run_result(run)
+}
+
+run_start <- function(run) {
+  # Before the workers, so that each finds work when it is born.
+  run$executor$submit(run_order(run))
+  pids <- run$executor$start()
+  run$active <- sum(!is.na(pids))
+  run$people <- workers_new(run, pids)
+  if (run$active < run$workers) {
+    run$executor$limit(run$active)
+  }
+  run$progress <- progress_start(run$n, run$control$progress)
+}
+
+run_order <- function(run) {
+  priority <- run$control$priority
+  if (is.null(priority)) seq_len(run$n) else order(-priority, seq_len(run$n))
+}
+
+# Until every element is settled, one has failed that stops the run, or `until` (seconds of the
+# monotonic clock) has come; TRUE unless the last.
+run_drive <- function(run, until = Inf) {
+  while (run$done < run$n && !run$stopping) {
+    left <- until - .Call(ffi_clock)
+    for (event in run$executor$poll(max(0, min(limits_wait(run), left)))) {
+      run_take(run, event)
+    }
+    limits_enforce(run)
+    progress_update(run$progress, run$done, length(run$errors))
+    if (left <= 0 && run$done < run$n) {
+      return(FALSE)
+    }
+  }
+  TRUE
+}
+
+run_take <- function(run, event) {
+  switch(event$type,
+    values = take_values(run, event),
+    error = take_error(run, event),
+    death = take_death(run, event),
+    output = relay_output(run, event),
+    condition = relay_condition(run, event),
+    suppressed = relay_suppressed(run, event)
+  )
+}
+
+take_values <- function(run, event) {
+  run$idle_deaths <- 0L
+  # Taken out of the environment while it changes: R would copy all of it otherwise.
+  values <- run$values
+  run$values <- NULL
+  values[event$index] <- event$values
+  run$values <- values
+  status <- run$status
+  run$status <- NULL
+  status[event$index] <- element_states[["done"]]
+  run$status <- status
+  run$done <- run$done + length(event$index)
+  relay_settled(run, event$index)
+}
+
+# Ends the workers and writes the record. May be called again.
+run_close <- function(run) {
+  if (isTRUE(run$closed)) {
+    return(invisible())
+  }
+  run$closed <- TRUE
+  workers_note_stop(run, run$executor$stop())
+  if (!is.null(run$progress)) {
+    progress_done(run$progress)
+  }
+  facts <- record_facts(run)
+  # Tables are made when somebody looks at them.
+  delayedAssign("last", record_new(facts), assign.env = the)
+}
+
+# What the verb returns, or the error that ends it.
+run_result <- function(run) {
+  relay_flush(run)
+  errors <- run_errors(run)
+  call <- run$task$call
+  if (length(errors) > 0L) {
+    save_dump(run, errors)
+    if (run$control$errors == "stop") {
+      signal_error(run$errors[[1L]]) # the first in time; a second may have come with it
+    }
+    if (run$control$errors == "finish") {
+      signal_error(if (length(errors) == 1L) errors[[1L]] else error_elements(errors, run$n, call))
+    }
+    run$values[run_failed(run)] <- errors
+    warning(warning_errors(errors, run$n, call))
+  }
+  names(run$values) <- run$task$names
+  run$values
+}
+
+run_failed <- function(run) {
+  sort(as.numeric(names(run$errors)))
+}
+
+run_errors <- function(run) {
+  unname(run$errors[as.character(run_failed(run))])
+}

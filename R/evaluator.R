@@ -1,0 +1,157 @@
+# The R half of the evaluator: the loop over elements in a worker and the handlers that see to it
+# that whatever an element signals arrives in the parent. It does not know which executor runs it.
+
+# What the current worker is doing: `depth`, the number of the loop's frame; `detailed`, how many
+# errors it has described in full; `control`, the settings of the run; `record`, an error that has
+# been described and not yet sent.
+evaluator <- new.env(parent = emptyenv())
+
+# Every one of the first errors of a worker brings locals and a dump, later ones the traceback only:
+# a run in which everything fails must not take longer than one in which nothing does.
+detailed_errors_max <- 10L
+
+# Named and called as in lapply(): what sys.call() and substitute() show to FUN is the same here.
+evaluate_lapply <- function(X, FUN, ...) {
+  evaluator$depth <- sys.nframe()
+  .Call(ffi_evaluator_run, quote(forceAndCall(1, FUN, X[[i]], ...)), environment())
+}
+
+# `loop` runs elements until there are no more. After an element's error it is entered again.
+evaluate_all <- function(loop, control, seed) {
+  evaluator$control <- control
+  evaluator$detailed <- 0L
+  evaluator$record <- NULL
+  .Call(ffi_evaluator_begin, list(
+    seed, control$retries > 0, control$retry_seed == "new", control$max_conditions
+  ))
+  repeat {
+    done <- withRestarts(
+      tryCatch(
+        withCallingHandlers(
+          {
+            send_kept()
+            loop()
+            TRUE
+          },
+          condition = handle_condition
+        ),
+        error = handle_overflow
+      ),
+      regatta_next = function() FALSE
+    )
+    if (done) {
+      return(invisible())
+    }
+  }
+}
+
+handle_condition <- function(cnd) {
+  if (inherits(cnd, "error") && !is_only_signalled(sys.nframe() - 1L)) {
+    handle_error(cnd)
+  } else if (inherits(cnd, "interrupt")) {
+    handle_interrupt(cnd)
+  } else if (inherits(cnd, "warning")) {
+    # With options(warn = 2) R turns the warning into an error after its handlers.
+    if (getOption("warn") < 2) {
+      send_condition(cnd, evaluator$control$warnings, 1L)
+      tryInvokeRestart("muffleWarning")
+    }
+  } else if (inherits(cnd, "message")) {
+    send_condition(cnd, evaluator$control$messages, 0L)
+    tryInvokeRestart("muffleMessage")
+  } else {
+    send_condition(cnd, evaluator$control$conditions, 2L)
+  }
+}
+
+# signalCondition() of an error ends nothing by itself: if no handler takes it the code goes on.
+# `frame` is the one that called the handler. rlang signals so what it is about to stop() with.
+is_only_signalled <- function(frame) {
+  frame > 1L && identical(sys.function(frame), signalCondition) &&
+    !identical(topenv(environment(sys.function(frame - 1L))), asNamespace("rlang"))
+}
+
+send_condition <- function(cnd, mode, kind) {
+  if (mode != "drop") {
+    .Call(ffi_evaluator_condition, light_condition(cnd), kind)
+  }
+}
+
+handle_error <- function(cnd) {
+  # With the stack nearly full no more than this may succeed: see handle_overflow().
+  evaluator$calls <- sys.calls()
+  evaluator$frames <- sys.frames()
+  shown <- handler_frames()
+  keep_error(cnd, shown, interrupted = FALSE)
+  evaluator$calls <- evaluator$frames <- NULL
+  invokeRestart("regatta_next")
+}
+
+# After an infinite recursion R calls no handler on top of the full C stack, and a handler above
+# too many nested calls fails: the error is described when the stack is unwound.
+handle_overflow <- function(cnd) {
+  last <- max(length(evaluator$calls) - 2L, 0L)
+  shown <- user_frames(evaluator$calls, evaluator$frames, evaluator$depth + 1L, last)
+  evaluator$calls <- evaluator$frames <- NULL
+  keep_error(cnd, shown, interrupted = FALSE)
+  FALSE
+}
+
+# The parent interrupts an element that is over its limit. An interrupt that comes when the element
+# has ended by itself must not hit the next one.
+handle_interrupt <- function(cnd) {
+  if (.Call(ffi_evaluator_cancelled)) {
+    shown <- handler_frames()
+    keep_error(cnd, shown, interrupted = TRUE)
+    invokeRestart("regatta_next")
+  }
+  tryInvokeRestart("resume")
+}
+
+# The frames of the user's code at the time of the condition. Called by a function that
+# handle_condition() calls: its own three frames are the last ones.
+handler_frames <- function() {
+  user_frames(sys.calls(), sys.frames(), evaluator$depth + 1L, sys.nframe() - 3L)
+}
+
+# The error is described while its frames are there and sent when they are gone: the parent may end
+# this worker as soon as it is told, and on.exit() code of the element must have run by then. What
+# that code signals while the frames go is not the element's error, the first one is.
+keep_error <- function(cnd, shown, interrupted) {
+  if (!is.null(evaluator$record)) {
+    return(invisible())
+  }
+  detail <- evaluator$detailed < detailed_errors_max && !interrupted
+  evaluator$detailed <- evaluator$detailed + 1L
+  dump <- if (detail) evaluator$control$dump else "no"
+  record <- capture_error(cnd, shown$calls, shown$frames, detail = detail, dump = dump)
+  record$interrupted <- interrupted
+  evaluator$record <- record
+}
+
+send_kept <- function() {
+  record <- evaluator$record
+  if (!is.null(record)) {
+    tryCatch(
+      .Call(ffi_evaluator_error, record),
+      error = function(e) .Call(ffi_evaluator_error, plain_record(record$cnd, record$interrupted))
+    )
+    evaluator$record <- NULL
+  }
+}
+
+# For a condition or a dump that cannot be encoded.
+plain_record <- function(cnd, interrupted) {
+  record <- capture_error(simpleError(message_of(cnd)), list(), list(), detail = FALSE, dump = "no")
+  record$interrupted <- interrupted
+  record
+}
+
+# Called from C when a worker crashes: the user's calls, innermost last.
+crash_calls <- function() {
+  calls <- as.list(sys.calls())
+  last <- length(calls) - 1L
+  first <- min(evaluator$depth + 1L, last + 1L)
+  shown <- utils::tail(calls[seq_len(last) >= first], 20L)
+  vapply(shown, function(call) deparse(call, nlines = 1L)[[1L]], "")
+}

@@ -1,0 +1,150 @@
+# Forked workers: they have everything the session has, so nothing is sent to them; they take
+# elements from a queue in shared memory and leave results in it.
+
+executor_fork <- function(plan) {
+  pool <- .Call(ffi_fork_pool_create, as.double(plan$n), as.integer(plan$workers), list(
+    as.double(if (is.null(plan$control$batch)) 0 else plan$control$batch),
+    if (plan$control$shm) as.double(plan$control$shm_min) else Inf,
+    plan$control$copy,
+    plan$control$stdout != "drop", plan$control$stderr != "drop",
+    shm_limit(), shm_keep(), is.finite(plan$control$cpu_timeout)
+  ))
+  spawn <- function(w) fork_worker(pool, w, plan)
+  list(
+    start = function() start_workers(spawn, plan$workers),
+    submit = function(indices) .Call(ffi_fork_pool_submit, pool, as.double(indices)),
+    poll = function(timeout) .Call(ffi_fork_poll, pool, timeout),
+    running = function() .Call(ffi_fork_pool_running, pool),
+    signal = function(w, how) .Call(ffi_fork_pool_signal, pool, w, how),
+    respawn = function(w) spawn(w)$pid,
+    limit = function(active) .Call(ffi_fork_pool_limit, pool, as.integer(active)),
+    tasks = function() .Call(ffi_fork_pool_tasks, pool, NULL),
+    task = function(index) .Call(ffi_fork_pool_tasks, pool, as.double(index)),
+    guard = function(code) .Call(ffi_fork_pool_guard, pool, quote(code), environment()),
+    stop = function() .Call(ffi_fork_pool_stop, pool)
+  )
+}
+
+# Bytes of shared memory that results may use at a time.
+shm_limit <- function() {
+  limit <- getOption("regatta.shm_max", Inf)
+  check_bytes(limit, "regatta.shm_max")
+}
+
+# Bytes of dropped results that stay allocated for the next ones.
+shm_keep <- function() {
+  check_bytes(getOption("regatta.shm_keep", 1e9), "regatta.shm_keep", zero = TRUE)
+}
+
+# list(pid, error): the pid is NA if there is no worker, and error the system's reason.
+fork_worker <- function(pool, w, plan) {
+  the$plan <- plan
+  on.exit(the$plan <- NULL)
+  got <- .Call(ffi_fork_worker_spawn, pool, as.integer(w), quote(fork_worker_main()), topenv())
+  if (got[[1L]] > 0L) {
+    list(pid = got[[1L]], error = NULL)
+  } else {
+    list(pid = NA_integer_, error = .Call(ffi_system_message, got[[2L]]))
+  }
+}
+
+# Fewer workers than wanted are better than none: the reason is then told as a warning.
+start_workers <- function(spawn, wanted) {
+  warn_fork_hazard()
+  load_lazy_code()
+  pids <- rep(NA_integer_, wanted)
+  for (w in seq_len(wanted)) {
+    got <- spawn(w)
+    if (is.na(got$pid)) {
+      break
+    }
+    pids[[w]] <- got$pid
+  }
+  started <- sum(!is.na(pids))
+  if (started == 0L) {
+    signal_error(error_start(wanted, got$error))
+  }
+  if (started < wanted) {
+    warning(warning_workers(started, wanted, got$error))
+  }
+  pids
+}
+
+# Functions of a package are read from its file when they are first used. Read before the fork, it
+# is done once and not by every worker.
+load_lazy_code <- function() {
+  if (!the$code_loaded) {
+    eapply(topenv(), force)
+    eapply(asNamespace("rlang"), force)
+    list(sink.number, withRestarts, bindingIsLocked, grDevices::dev.list)
+    the$code_loaded <- TRUE
+  }
+}
+
+# In a host with threads and windows of its own a forked copy may hang or disturb the original.
+warn_fork_hazard <- function() {
+  hosted <- nzchar(Sys.getenv("RSTUDIO")) && !nzchar(Sys.getenv("RSTUDIO_TERM"))
+  if (hosted && !the$fork_warned) {
+    the$fork_warned <- TRUE
+    warning(warning_fork("RStudio"))
+  }
+}
+
+fork_worker_main <- function() {
+  plan <- the$plan
+  fork_worker_prepare(plan)
+  evaluate_all(plan$loop, plan$control, plan$seed)
+  .Call(ffi_fork_worker_exit, 0L)
+}
+
+# The child is a copy of the session: what would reach out of it is cut off here.
+fork_worker_prepare <- function(plan) {
+  while (sink.number() > 0L) {
+    sink()
+  }
+  if (sink.number(type = "message") != 2L) {
+    sink(type = "message")
+  }
+  options(error = NULL, device = null_device)
+  if (length(grDevices::dev.list()) > 0L) {
+    leave_devices()
+  }
+  mask_base("quit", leave_worker)
+  mask_base("q", leave_worker)
+  mask_base("stdin", null_stdin)
+  mask_base("browser", no_browser)
+  if (is.null(plan$seed)) {
+    rng_use(NULL)
+  }
+  Sys.setenv(REGATTA_SHARE = plan$share)
+  threads_share(if (is.null(plan$control$threads)) plan$share else plan$control$threads)
+}
+
+null_device <- function(...) grDevices::pdf(NULL)
+
+# Plots go to a device that writes nowhere. One that the parent has open may become the current one
+# again, by dev.off(): what it writes then must not reach the parent's file.
+leave_devices <- function() {
+  paths <- unlist(lapply(.Devices, attr, "filepath"))
+  .Call(ffi_fork_worker_silence, normalizePath(as.character(paths), mustWork = FALSE))
+  null_device()
+}
+
+no_browser <- function(...) {
+  stop("browser() cannot be used in a worker, which has no terminal: see par_replay()")
+}
+
+# quit() would remove the session's temporary files, close its devices and run `.Last`.
+leave_worker <- function(save = "default", status = 0, runLast = TRUE) {
+  .Call(ffi_fork_worker_exit, as.integer(status))
+}
+
+# The console's buffer may hold the rest of the parent's script.
+null_stdin <- function() {
+  file("/dev/null", open = "r")
+}
+
+mask_base <- function(name, value) {
+  rlang::env_binding_unlock(baseenv(), name)
+  assign(name, value, envir = baseenv())
+}

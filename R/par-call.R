@@ -1,0 +1,59 @@
+par_call <- function(expr, .on = NULL, .control = par_control()) {
+  expr <- substitute(expr)
+  env <- parent.frame()
+  control <- check_control(.control, 1, call = sys.call())
+  evaluate <- function(code) eval(code, env)
+  X <- list(expr)
+  task <- list(
+    verb = "par_call", call = sys.call(), n = 1L, names = NULL,
+    loop = function() evaluate_lapply(X, evaluate),
+    replay = list(X = X, FUN = evaluate, args = list())
+  )
+  run <- run_new(task, .on, control)
+  run$executor$guard(run_start(run))
+  structure(list(run = run), class = "regatta_call")
+}
+
+par_value <- function(handle, timeout = Inf) {
+  if (!inherits(handle, "regatta_call")) {
+    abort_argument("handle", handle, "made by `par_call()`")
+  }
+  check_seconds(timeout, "timeout", zero = TRUE)
+  run <- handle$run
+  if (!isTRUE(run$closed)) {
+    # Closed also by an interrupt: the worker is gone then.
+    on.exit(run_close(run))
+    settled <- run$executor$guard(run_drive(run, .Call(ffi_clock) + timeout))
+    if (!settled) {
+      on.exit()
+      signal_error(error_pending(run$people$rows[[1L]]$pid, timeout, sys.call()))
+    }
+  }
+  if (run$done < 1) {
+    signal_error(error_lost(run$people$rows[[1L]]$pid, call = sys.call()))
+  }
+  run_close(run)
+  on.exit()
+  run_result(run)[[1L]]
+}
+
+format.regatta_call <- function(x, ...) {
+  run <- x$run
+  state <- if (!isTRUE(run$closed)) {
+    "running, or done and not yet asked for"
+  } else if (run$done < 1) {
+    "cancelled"
+  } else if (length(run$errors) > 0L) {
+    "failed"
+  } else {
+    "done"
+  }
+  code <- gsub(" +", " ", paste(deparse(run$task$replay$X[[1L]]), collapse = " "))
+  code <- shorten(code, 60L)
+  sprintf("<par_call> %s (worker %s): %s", code, format_pid(run$people$rows[[1L]]$pid), state)
+}
+
+print.regatta_call <- function(x, ...) {
+  writeLines(format(x, ...))
+  invisible(x)
+}

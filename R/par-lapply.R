@@ -1,0 +1,22 @@
+par_lapply <- function(X, FUN, ..., .on = NULL, .control = par_control()) {
+  FUN <- match.fun(FUN)
+  # As lapply() does: what is not a plain vector is made a list.
+  if (!is.vector(X) || is.object(X)) {
+    X <- as.list(X)
+  }
+  map_list(X, FUN, list(...), "par_lapply", sys.call(), .on, .control)
+}
+
+# Elements of the list or vector `X`. `args` are forced here, once, and not in every worker.
+map_list <- function(X, FUN, args, verb, call, on, control, names = base::names(X)) {
+  control <- check_control(control, length(X), call = call)
+  if (length(X) == 0L) {
+    return(structure(list(), names = names))
+  }
+  task <- list(
+    verb = verb, call = call, n = length(X), names = names,
+    loop = function() do.call(evaluate_lapply, c(list(quote(X), quote(FUN)), args)),
+    replay = list(X = X, FUN = FUN, args = args)
+  )
+  run_map(task, on, control)
+}

@@ -1,0 +1,146 @@
+# Output and conditions of the elements, written and signalled again in the parent. "relay": as they
+# happen; "capture": in the order of the elements, each as soon as all before it are settled.
+
+relay_new <- function(control, names) {
+  relay <- new.env(parent = emptyenv())
+  relay$modes <- c(
+    stdout = control$stdout, stderr = control$stderr, message = control$messages,
+    warning = control$warnings, condition = control$conditions
+  )
+  relay$names <- names
+  relay$partial <- list()
+  relay$counts <- c(message = 0, warning = 0, condition = 0, suppressed = 0)
+  relay$captures <- "capture" %in% relay$modes
+  relay$held <- list()
+  relay$next_index <- 1
+  relay
+}
+
+relay_prefix <- function(relay, index) {
+  name <- relay$names[index]
+  if (length(name) == 1L && !is.na(name) && nzchar(name)) {
+    paste0(name, ": ")
+  } else {
+    sprintf("%.0f: ", index)
+  }
+}
+
+relay_output <- function(run, event) {
+  relay <- run$relay
+  key <- paste(event$stream, event$index)
+  text <- c(relay$partial[[key]], event$text)
+  end <- max(0L, which(text == as.raw(10L)))
+  relay$partial[[key]] <- if (end < length(text)) text[seq.int(end + 1L, length(text))]
+  if (end > 0L) {
+    relay_text(run, event$index, event$stream, text[seq_len(end)])
+  }
+}
+
+# `text` is raw and consists of whole lines.
+relay_text <- function(run, index, stream, text) {
+  lines <- strsplit(rawToChar(text[text != as.raw(0L)]), "\n", fixed = TRUE, useBytes = TRUE)[[1L]]
+  lines <- paste0(relay_prefix(run$relay, index), lines)
+  relay_do(run, index, run$relay$modes[[stream]], list(stream = stream, lines = lines))
+}
+
+relay_condition <- function(run, event) {
+  relay <- run$relay
+  relay$counts[[event$kind]] <- relay$counts[[event$kind]] + 1
+  cnd <- event$cnd
+  if (inherits(cnd, "progression")) {
+    progress_yield(run$progress)
+  }
+  if (event$kind != "condition" && is.character(cnd$message)) {
+    cnd$message <- paste0(relay_prefix(relay, event$index), cnd$message)
+  }
+  relay_do(run, event$index, relay$modes[[event$kind]], list(kind = event$kind, cnd = cnd))
+}
+
+relay_suppressed <- function(run, event) {
+  relay <- run$relay
+  relay$counts[["suppressed"]] <- relay$counts[["suppressed"]] + event$count
+  text <- sprintf(
+    "%s%.0f more %ss (`max_conditions` is %.0f)",
+    relay_prefix(relay, event$index), event$count, event$kind, run$control$max_conditions
+  )
+  cnd <- if (event$kind == "warning") {
+    simpleWarning(text)
+  } else {
+    simpleMessage(paste0(text, "\n"))
+  }
+  kind <- if (event$kind == "warning") "warning" else "message"
+  relay_do(run, event$index, relay$modes[[event$kind]], list(kind = kind, cnd = cnd))
+}
+
+relay_do <- function(run, index, mode, item) {
+  if (mode == "relay") {
+    relay_emit(run, item)
+  } else if (mode == "capture") {
+    key <- as.character(index)
+    run$relay$held[[key]] <- c(run$relay$held[[key]], list(item))
+  }
+}
+
+relay_emit <- function(run, item) {
+  progress_clear(run$progress)
+  if (!is.null(item$stream)) {
+    to <- if (item$stream == "stdout") stdout() else stderr()
+    writeLines(item$lines, to, useBytes = TRUE)
+    return(invisible())
+  }
+  switch(item$kind,
+    message = message(item$cnd),
+    warning = warning(item$cnd),
+    # The restart is that of progressr's conditions: their handler ends with it.
+    condition = withRestarts(signalCondition(item$cnd), muffleProgression = function() NULL)
+  )
+  invisible()
+}
+
+# Elements whose fate is known: what they printed without a newline is complete now.
+relay_settled <- function(run, indices) {
+  relay <- run$relay
+  if (length(relay$partial) > 0L) {
+    for (stream in c("stdout", "stderr")) {
+      keys <- paste(stream, indices)
+      for (i in which(keys %in% names(relay$partial))) {
+        text <- relay$partial[[keys[[i]]]]
+        relay$partial[[keys[[i]]]] <- NULL
+        relay_text(run, indices[[i]], stream, c(text, as.raw(10L)))
+      }
+    }
+  }
+  if (relay$captures) {
+    relay_advance(run)
+  }
+}
+
+relay_advance <- function(run) {
+  relay <- run$relay
+  while (relay$next_index <= run$n && run$status[[relay$next_index]] != 0L) {
+    relay_release(run, relay$next_index)
+    relay$next_index <- relay$next_index + 1
+  }
+}
+
+relay_release <- function(run, index) {
+  key <- as.character(index)
+  items <- run$relay$held[[key]]
+  run$relay$held[[key]] <- NULL
+  for (item in items) {
+    relay_emit(run, item)
+  }
+}
+
+# The run has ended: what is still held belongs to elements after one that stopped it.
+relay_flush <- function(run) {
+  keys <- strsplit(as.character(names(run$relay$partial)), " ", fixed = TRUE)
+  for (key in keys) {
+    text <- run$relay$partial[[paste(key, collapse = " ")]]
+    relay_text(run, as.numeric(key[[2L]]), key[[1L]], c(text, as.raw(10L)))
+  }
+  run$relay$partial <- list()
+  for (index in sort(as.numeric(names(run$relay$held)))) {
+    relay_release(run, index)
+  }
+}

@@ -1,0 +1,6 @@
+.onLoad <- function(libname, pkgname) {
+  progress_register("progressr", progressr_backend)
+}
+
+# The library stays when the namespace goes: vectors in shared memory outlive it, and their data and
+# their finalizers are reached through the library.

@@ -1,0 +1,185 @@
+#include "arena.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "sys-clock.h"
+#include "sys-fd.h"
+#include "sys-memory.h"
+
+#ifndef MAP_ANONYMOUS
+#define MAP_ANONYMOUS MAP_ANON
+#endif
+#ifndef MAP_NORESERVE
+#define MAP_NORESERVE 0
+#endif
+
+int64_t rg_arena_page(void) {
+  static int64_t page = 0;
+  if (page == 0) page = sysconf(_SC_PAGESIZE);
+  return page;
+}
+
+static int64_t whole_pages(int64_t size) {
+  int64_t page = rg_arena_page();
+  return (size + page - 1) / page * page;
+}
+
+static uint64_t random_tag(void) {
+  uint64_t tag = 0;
+  int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+  ssize_t n = fd >= 0 ? read(fd, &tag, sizeof tag) : -1;
+  rg_fd_close(&fd);
+  /* Without random bytes the tag still tells the arenas of one machine apart. */
+  return n == (ssize_t)sizeof tag ? tag : (uint64_t)rg_clock_now() << 20 ^ (uint64_t)getpid();
+}
+
+rg_arena *rg_arena_create(void) {
+  rg_arena *arena = calloc(1, sizeof *arena);
+  if (!arena) return NULL;
+  arena->fd = rg_fd_memory("regatta");
+  arena->shared = mmap(NULL, sizeof *arena->shared, PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (arena->fd < 0 || arena->shared == MAP_FAILED) {
+    int saved = errno;
+    if (arena->shared != MAP_FAILED) munmap(arena->shared, sizeof *arena->shared);
+    rg_fd_close(&arena->fd);
+    free(arena);
+    errno = saved;
+    return NULL;
+  }
+  arena->owner = getpid();
+  arena->tag = random_tag();
+  arena->limit = INT64_MAX;
+  arena->keep = (int64_t)1 << 30;
+  return arena;
+}
+
+void rg_arena_destroy(rg_arena *arena) {
+  if (!arena) return;
+  munmap(arena->shared, sizeof *arena->shared);
+  rg_fd_close(&arena->fd);
+  free(arena);
+}
+
+/* Takes the smallest free span that holds `size` and wastes less than it uses. */
+static int take_free(rg_arena *arena, int64_t size, rg_span *span) {
+  rg_arena_shared *shared = arena->shared;
+  if (atomic_load(&shared->warm) < size) return 0;
+  for (;;) {
+    rg_free_entry *best = NULL;
+    for (int i = 0; i < RG_ARENA_FREE_MAX; i++) {
+      rg_free_entry *entry = &shared->free[i];
+      if (atomic_load(&entry->state) != RG_FREE_OPEN) continue;
+      if (entry->span.size < size || entry->span.size / 2 > size) continue;
+      if (!best || entry->span.size < best->span.size) best = entry;
+    }
+    if (!best) return 0;
+    int32_t open = RG_FREE_OPEN;
+    if (!atomic_compare_exchange_strong(&best->state, &open, RG_FREE_BUSY)) continue;
+    rg_span found = best->span;
+    int fits = found.size >= size && found.size / 2 <= size;
+    if (fits) {
+      atomic_fetch_sub(&shared->warm, found.size);
+      *span = found;
+    }
+    /* Between the look and the exchange the entry may have been used for another span. */
+    atomic_store(&best->state, fits ? RG_FREE_EMPTY : RG_FREE_OPEN);
+    if (fits) return 1;
+  }
+}
+
+static int64_t bytes_available(const rg_arena *arena) {
+  rg_memory memory;
+  int64_t room = arena->limit - atomic_load(&arena->shared->used);
+  if (rg_memory_read(&memory) == 0 && memory.available < room) room = memory.available;
+  return room > 0 ? room : 0;
+}
+
+/* A system call has failed on a span that was taken: gives it back, errno as it was. */
+static rg_arena_status give_up(rg_arena *arena, rg_span span, rg_arena_need *need) {
+  int saved = errno;
+  need->available = bytes_available(arena);
+  rg_fd_punch(arena->fd, span.offset, span.size);
+  atomic_fetch_sub(&arena->shared->used, span.size);
+  errno = saved;
+  return saved == ENOSPC || saved == ENOMEM || saved == EFBIG ? RG_ARENA_FULL
+                                                              : RG_ARENA_SYSTEM;
+}
+
+rg_arena_status rg_arena_reserve(rg_arena *arena, int64_t size, rg_span *span,
+                                 rg_arena_need *need) {
+  /* Reading the machine's memory costs some 75 us: below this size the reservation itself
+     reports a shortage soon enough. */
+  const int64_t ask_from = (int64_t)8 << 20;
+  int64_t whole = whole_pages(size);
+  need->requested = size;
+  if (take_free(arena, whole, span)) {
+    atomic_fetch_add(&arena->shared->used, span->size);
+    return RG_ARENA_OK;
+  }
+  if (whole >= ask_from || arena->limit != INT64_MAX) {
+    need->available = bytes_available(arena);
+    if (whole > need->available) return RG_ARENA_FULL;
+  }
+  span->offset = atomic_fetch_add(&arena->shared->end, whole);
+  span->size = whole;
+  atomic_fetch_add(&arena->shared->used, whole);
+  return rg_fd_reserve(arena->fd, span->offset, whole) == 0 ? RG_ARENA_OK
+                                                            : give_up(arena, *span, need);
+}
+
+rg_arena_status rg_arena_write(rg_arena *arena, const void *data, int64_t size,
+                               rg_span *span, rg_arena_need *need) {
+  rg_arena_status status = rg_arena_reserve(arena, size, span, need);
+  if (status != RG_ARENA_OK) return status;
+  if (rg_fd_pwrite_all(arena->fd, data, (size_t)size, span->offset) == 0) return RG_ARENA_OK;
+  return give_up(arena, *span, need);
+}
+
+void *rg_arena_map(rg_arena *arena, rg_span span) {
+  void *address = mmap(NULL, (size_t)span.size, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_NORESERVE, arena->fd, (off_t)span.offset);
+  return address == MAP_FAILED ? NULL : address;
+}
+
+void rg_arena_unmap(void *address, rg_span span) { munmap(address, (size_t)span.size); }
+
+static int put_free(rg_arena *arena, rg_span span) {
+  rg_arena_shared *shared = arena->shared;
+  if (atomic_load(&shared->warm) + span.size > arena->keep) return 0;
+  for (int i = 0; i < RG_ARENA_FREE_MAX; i++) {
+    rg_free_entry *entry = &shared->free[i];
+    int32_t empty = RG_FREE_EMPTY;
+    if (!atomic_compare_exchange_strong(&entry->state, &empty, RG_FREE_BUSY)) continue;
+    entry->span = span;
+    atomic_fetch_add(&shared->warm, span.size);
+    atomic_store(&entry->state, RG_FREE_OPEN);
+    return 1;
+  }
+  return 0;
+}
+
+void rg_arena_release(rg_arena *arena, rg_span span) {
+  /* In a forked worker the same object exists as a copy; its end there means nothing. */
+  if (arena->owner != getpid()) return;
+  atomic_fetch_sub(&arena->shared->used, span.size);
+  if (!put_free(arena, span)) rg_fd_punch(arena->fd, span.offset, span.size);
+}
+
+int64_t rg_arena_trim(rg_arena *arena) {
+  int64_t given_back = 0;
+  for (int i = 0; i < RG_ARENA_FREE_MAX; i++) {
+    rg_free_entry *entry = &arena->shared->free[i];
+    int32_t open = RG_FREE_OPEN;
+    if (!atomic_compare_exchange_strong(&entry->state, &open, RG_FREE_BUSY)) continue;
+    rg_fd_punch(arena->fd, entry->span.offset, entry->span.size);
+    atomic_fetch_sub(&arena->shared->warm, entry->span.size);
+    given_back += entry->span.size;
+    atomic_store(&entry->state, RG_FREE_EMPTY);
+  }
+  return given_back;
+}

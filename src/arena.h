@@ -1,0 +1,88 @@
+#ifndef RG_ARENA_H
+#define RG_ARENA_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * The arena: one file in memory without a name per R process that runs maps, made before
+ * its first fork and inherited by its workers. Workers write results into it with
+ * pwrite(), which takes no page fault and fails with ENOSPC instead of a signal; the
+ * owner maps what they wrote and R reads it in place.
+ *
+ * A span is a page-aligned range of the file. Space for a new span comes from the list of
+ * free spans, whose pages are still allocated ("warm"), else from the end of the file.
+ * Only the owner frees spans; a span it frees is kept warm, up to a limit, or its pages
+ * are given back to the system.
+ */
+
+typedef struct {
+  int64_t offset;
+  int64_t size; /* in bytes, as asked for; the span holds whole pages */
+} rg_span;
+
+enum { RG_ARENA_FREE_MAX = 1024 };
+
+typedef enum { RG_FREE_EMPTY = 0, RG_FREE_BUSY, RG_FREE_OPEN } rg_free_state;
+
+typedef struct {
+  _Atomic int32_t state; /* rg_free_state; workers and owner take an entry by CAS to BUSY */
+  rg_span span;
+} rg_free_entry;
+
+/* Shared between the owner and its workers. */
+typedef struct {
+  _Atomic int64_t end;  /* the file's spans lie in [0, end) */
+  _Atomic int64_t used; /* bytes in spans that are not free */
+  _Atomic int64_t warm; /* bytes in the list of free spans */
+  rg_free_entry free[RG_ARENA_FREE_MAX];
+} rg_arena_shared;
+
+typedef struct {
+  rg_arena_shared *shared;
+  int fd;
+  pid_t owner;
+  uint64_t tag;   /* random: a span's handle names it, so that no other arena takes it */
+  int64_t limit;  /* most bytes in use, INT64_MAX: what the machine has */
+  int64_t keep;   /* most bytes kept warm */
+} rg_arena;
+
+typedef enum {
+  RG_ARENA_OK = 0,
+  RG_ARENA_FULL,  /* the limit or the machine's memory does not allow it */
+  RG_ARENA_SYSTEM /* a system call failed; errno says why */
+} rg_arena_status;
+
+/* What was asked for and what there was, for the message. */
+typedef struct {
+  int64_t requested;
+  int64_t available;
+} rg_arena_need;
+
+rg_arena *rg_arena_create(void);
+void rg_arena_destroy(rg_arena *arena);
+
+int64_t rg_arena_page(void);
+
+/* Reserves a span of `size` > 0 bytes; its content is undefined. */
+rg_arena_status rg_arena_reserve(rg_arena *arena, int64_t size, rg_span *span,
+                                 rg_arena_need *need);
+
+/* Reserves a span and writes `data` to it. */
+rg_arena_status rg_arena_write(rg_arena *arena, const void *data, int64_t size,
+                               rg_span *span, rg_arena_need *need);
+
+/* Maps a span: private, so that a write changes the caller's copy of a page and nobody
+   else's. NULL with errno set on failure. */
+void *rg_arena_map(rg_arena *arena, rg_span span);
+void rg_arena_unmap(void *address, rg_span span);
+
+/* Owner: the span's content is not needed any more. */
+void rg_arena_release(rg_arena *arena, rg_span span);
+
+/* Owner: gives the pages of all free spans back; returns how many bytes. */
+int64_t rg_arena_trim(rg_arena *arena);
+
+#endif

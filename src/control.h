@@ -1,0 +1,79 @@
+#ifndef RG_CONTROL_H
+#define RG_CONTROL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "ring.h"
+
+/*
+ * The shared state of one run: one anonymous shared mapping, made by the parent before
+ * the first fork and inherited by every worker. Layout:
+ *
+ *   rg_control | rg_task tasks[elements] | int64 order[capacity] | rg_slot slots[workers]
+ *
+ * Who writes what: the parent appends to `order` and reads everything; a worker claims
+ * from `order` under `lock`, and is the only writer of its own slot, of its own ring and
+ * of the tasks it has claimed. Elements are numbered from 0 here.
+ */
+
+enum { RG_CLAIM_MAX = 1024, RG_CRASH_MAX = 8192 };
+enum { RG_STDOUT = 0, RG_STDERR = 1, RG_STREAMS = 2 };
+
+/* One element's latest try, written by the worker that ran it. */
+typedef struct {
+  int64_t start; /* monotonic ns, 0: never begun */
+  int64_t end;   /* monotonic ns, 0: not finished */
+  int64_t bytes; /* size of the encoded result */
+  int32_t worker;
+  int32_t tries; /* how often the element was begun */
+} rg_task;
+
+typedef struct {
+  _Atomic int64_t current;     /* element being run, -1 between elements */
+  _Atomic int64_t begun;       /* how many elements this worker has begun, retries too */
+  _Atomic int64_t started;     /* when it began, monotonic ns */
+  _Atomic int64_t cpu_started; /* the worker's CPU ns when it began */
+  _Atomic int64_t cancel;      /* element the parent wants interrupted, -1 none */
+  _Atomic int32_t ended_by;    /* signal on which the worker killed its group, itself too */
+  _Atomic int32_t waiting;     /* the worker sleeps until its control pipe has a byte */
+  _Atomic int32_t draining[RG_STREAMS];
+  _Atomic int64_t drained[RG_STREAMS]; /* bytes the parent has read from the stream */
+  _Atomic int32_t claim_size;
+  _Atomic int32_t claim_done; /* claim[0..claim_done) have been begun */
+  int64_t claim[RG_CLAIM_MAX];
+  char crash[RG_CRASH_MAX]; /* backtrace written by a dying worker, NUL-terminated */
+  rg_ring ring;
+} rg_slot;
+
+/* What the holder of the lock is about to do. Once `armed` it will be done, if not by
+   the holder then, should that die, by whoever takes the lock next. */
+typedef struct {
+  _Atomic int32_t armed;
+  int32_t worker, claim_size, claim_done;
+  int64_t head;
+} rg_journal;
+
+typedef struct {
+  int64_t size; /* of the whole mapping */
+  int64_t elements;
+  int64_t capacity; /* of `order`, a power of two >= elements */
+  int64_t batch;    /* fixed batch size, 0: grow with the measured time */
+  int32_t workers;
+  _Atomic int32_t active; /* slots at and above this number claim nothing more */
+  _Atomic int32_t rung; /* a worker has news that the parent has not looked at */
+  _Atomic int32_t parent_asleep;
+  pthread_mutex_t lock;   /* robust: a worker that dies inside leaves it recoverable */
+  rg_journal journal;     /* under `lock` */
+  _Atomic int64_t head, tail; /* order[head..tail) are unclaimed; changed under `lock` */
+  rg_task *tasks;
+  int64_t *order;
+  rg_slot *slots;
+} rg_control;
+
+/* NULL with errno set if the memory cannot be had. */
+rg_control *rg_control_create(int64_t elements, int workers, int64_t batch);
+void rg_control_destroy(rg_control *control);
+
+#endif

@@ -1,0 +1,219 @@
+#include "encode.h"
+
+#include <Rversion.h>
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "encode-share.h"
+#include "shm-vector.h"
+
+/* Vectors up to this many bytes are copied as they are; larger ones are serialised. */
+enum { PLAIN_MAX = 16384 };
+
+static void append(rg_buffer *out, const void *bytes, size_t size) {
+  if (rg_buffer_append(out, bytes, size) < 0) {
+    Rf_error("cannot allocate %.0f bytes to encode a result", (double)out->size + (double)size);
+  }
+}
+
+static void append_byte(rg_buffer *out, char byte) { append(out, &byte, 1); }
+
+/* Whether a vector has no attributes: R offers the answer to C code only since 4.5. */
+static int is_bare(SEXP x) {
+#if R_VERSION >= R_Version(4, 5, 0)
+  return !ANY_ATTRIB(x);
+#else
+  static SEXP call = NULL;
+  if (!call) {
+    SEXP attributes = PROTECT(Rf_findFun(Rf_install("attributes"), R_BaseEnv));
+    call = Rf_lang2(attributes, R_NilValue);
+    UNPROTECT(1);
+    R_PreserveObject(call);
+  }
+  SETCADR(call, x);
+  SEXP attributes = Rf_eval(call, R_BaseEnv);
+  SETCADR(call, R_NilValue);
+  return attributes == R_NilValue;
+#endif
+}
+
+static int encode_atomic(SEXP x, rg_buffer *out) {
+  size_t unit = rg_shm_vector_unit(TYPEOF(x));
+  if (unit == 0 || (size_t)XLENGTH(x) > PLAIN_MAX / unit || !is_bare(x)) return 0;
+  size_t size = (size_t)XLENGTH(x) * unit;
+  int64_t length = XLENGTH(x);
+  append_byte(out, 'A');
+  append_byte(out, (char)TYPEOF(x));
+  append(out, &length, sizeof length);
+  append(out, DATAPTR_RO(x), size);
+  return 1;
+}
+
+static int encode_strings(SEXP x, rg_buffer *out) {
+  int64_t length = XLENGTH(x), total = 0;
+  if (length > PLAIN_MAX / 8) return 0;
+  for (int64_t i = 0; i < length; i++) total += LENGTH(STRING_ELT(x, i));
+  if (total > PLAIN_MAX || !is_bare(x)) return 0;
+  append_byte(out, 'C');
+  append(out, &length, sizeof length);
+  for (int64_t i = 0; i < length; i++) {
+    SEXP string = STRING_ELT(x, i);
+    int32_t bytes = string == NA_STRING ? -1 : LENGTH(string);
+    append(out, &bytes, sizeof bytes);
+    append_byte(out, (char)Rf_getCharCE(string));
+    if (bytes > 0) append(out, CHAR(string), (size_t)bytes);
+  }
+  return 1;
+}
+
+/* R's serialisation into a buffer. */
+
+static void out_char(R_outpstream_t stream, int c) { append_byte(stream->data, (char)c); }
+
+static void out_bytes(R_outpstream_t stream, void *bytes, int size) {
+  append(stream->data, bytes, (size_t)size);
+}
+
+typedef struct {
+  SEXP value;
+  rg_arena *arena;
+  int64_t share_from;
+  rg_buffer *out;
+} encode_call;
+
+static SEXP serialize_value(void *data) {
+  encode_call *call = data;
+  SEXP value = call->value;
+  if (call->arena) value = rg_encode_share(value, call->arena, call->share_from);
+  PROTECT(value);
+  struct R_outpstream_st stream;
+  R_InitOutPStream(&stream, (R_pstream_data_t)call->out, R_pstream_binary_format, 3, out_char,
+                   out_bytes, NULL, R_NilValue);
+  R_Serialize(value, &stream);
+  UNPROTECT(1);
+  return R_NilValue;
+}
+
+static void leave_context(void *data, Rboolean jump) {
+  (void)data, (void)jump;
+  rg_shm_vector_finish();
+}
+
+void rg_encode(SEXP value, rg_arena *arena, int64_t share_from, rg_buffer *out) {
+  if (value == R_NilValue) {
+    append_byte(out, 'N');
+  } else if (!(TYPEOF(value) == STRSXP ? encode_strings(value, out)
+                                       : encode_atomic(value, out))) {
+    encode_call call = {value, arena, share_from, out};
+    append_byte(out, 'S');
+    rg_shm_vector_begin(arena, 0);
+    R_UnwindProtect(serialize_value, &call, leave_context, NULL, NULL);
+  }
+}
+
+/* Decoding. The bytes come from a process of ours, but one that may have been damaged by
+   the code it ran: every length is checked against what is there. */
+
+typedef struct {
+  const char *at, *end;
+} reader;
+
+static void take(reader *in, void *to, size_t size) {
+  if ((size_t)(in->end - in->at) < size) {
+    Rf_error("an encoded value is truncated: %.0f bytes are missing",
+             (double)size - (double)(in->end - in->at));
+  }
+  memcpy(to, in->at, size);
+  in->at += size;
+}
+
+static char take_byte(reader *in) {
+  char byte;
+  take(in, &byte, 1);
+  return byte;
+}
+
+static int64_t take_length(reader *in, size_t least_unit) {
+  int64_t length;
+  take(in, &length, sizeof length);
+  if (length < 0 || (size_t)length > (size_t)(in->end - in->at) / least_unit) {
+    Rf_error("an encoded value is damaged: it claims %.0f elements in %.0f bytes",
+             (double)length, (double)(in->end - in->at));
+  }
+  return length;
+}
+
+static SEXP decode_atomic(reader *in) {
+  SEXPTYPE type = (SEXPTYPE)(unsigned char)take_byte(in);
+  size_t unit = rg_shm_vector_unit(type);
+  if (unit == 0) Rf_error("an encoded value is damaged: there is no type %d", (int)type);
+  int64_t length = take_length(in, unit);
+  SEXP x = PROTECT(Rf_allocVector(type, (R_xlen_t)length));
+  if (length > 0) take(in, (void *)DATAPTR_RO(x), (size_t)length * unit);
+  UNPROTECT(1);
+  return x;
+}
+
+static SEXP decode_strings(reader *in) {
+  int64_t length = take_length(in, sizeof(int32_t) + 1);
+  SEXP x = PROTECT(Rf_allocVector(STRSXP, (R_xlen_t)length));
+  for (int64_t i = 0; i < length; i++) {
+    int32_t bytes;
+    take(in, &bytes, sizeof bytes);
+    cetype_t encoding = (cetype_t)take_byte(in);
+    if (bytes < 0) {
+      SET_STRING_ELT(x, i, NA_STRING);
+      continue;
+    }
+    if (bytes > in->end - in->at) Rf_error("an encoded value is truncated inside a string");
+    SET_STRING_ELT(x, i, Rf_mkCharLenCE(in->at, bytes, encoding));
+    in->at += bytes;
+  }
+  UNPROTECT(1);
+  return x;
+}
+
+static int in_char(R_inpstream_t stream) { return (unsigned char)take_byte((reader *)stream->data); }
+
+static void in_bytes(R_inpstream_t stream, void *to, int size) {
+  take((reader *)stream->data, to, (size_t)size);
+}
+
+static SEXP unserialize_value(void *data) {
+  struct R_inpstream_st stream;
+  R_InitInPStream(&stream, (R_pstream_data_t)data, R_pstream_binary_format, in_char, in_bytes,
+                  NULL, R_NilValue);
+  return R_Unserialize(&stream);
+}
+
+SEXP rg_decode(const void *bytes, size_t size, rg_arena *arena, int copy) {
+  reader in = {bytes, (const char *)bytes + size};
+  switch (take_byte(&in)) {
+  case 'N':
+    return R_NilValue;
+  case 'A':
+    return decode_atomic(&in);
+  case 'C':
+    return decode_strings(&in);
+  case 'S':
+    rg_shm_vector_begin(arena, copy);
+    return R_UnwindProtect(unserialize_value, &in, leave_context, NULL, NULL);
+  default:
+    Rf_error("an encoded value is damaged: its first byte is not a known form");
+  }
+}
+
+void rg_encode_full(rg_arena_status status, rg_arena_need need) {
+  if (status == RG_ARENA_SYSTEM) {
+    Rf_error("cannot write %.0f bytes to shared memory: %s", (double)need.requested,
+             strerror(errno));
+  }
+  SEXP package = PROTECT(Rf_mkString("regatta"));
+  SEXP space = PROTECT(R_FindNamespace(package));
+  SEXP requested = PROTECT(Rf_ScalarReal((double)need.requested));
+  SEXP available = PROTECT(Rf_ScalarReal((double)need.available));
+  SEXP call = PROTECT(Rf_lang3(Rf_install("abort_memory"), requested, available));
+  Rf_eval(call, space);
+  UNPROTECT(5);
+}

@@ -1,0 +1,33 @@
+#ifndef RG_ENCODE_H
+#define RG_ENCODE_H
+
+#include <Rinternals.h>
+
+#include "arena.h"
+#include "buffer.h"
+
+/*
+ * Values as bytes. The first byte says which form follows:
+ *
+ *   'N'  NULL
+ *   'A'  atomic vector without attributes: type (1 byte), length (int64), elements
+ *   'C'  character vector without attributes: length (int64), then for each string its
+ *        length (int32, -1 for NA), its encoding (1 byte) and its bytes
+ *   'S'  R's own serialisation (version 3, native binary), in which every large vector of
+ *        a shareable type stands as a handle into the arena
+ *
+ * The first three are only for what one memory copy settles; they make an empty task
+ * cheap, since R's serialisation allocates a table of 9 KB on every call.
+ */
+
+/* Appends `value` to `out`. Vectors of at least `share_from` bytes go to `arena`; none if
+   arena is NULL. Raises an R error for what cannot leave its process. */
+void rg_encode(SEXP value, rg_arena *arena, int64_t share_from, rg_buffer *out);
+
+/* The value of the `size` bytes at `bytes`. `copy`: no shared vectors, ordinary ones. */
+SEXP rg_decode(const void *bytes, size_t size, rg_arena *arena, int copy);
+
+/* Raises the R error for a span that could not be had. */
+void rg_encode_full(rg_arena_status status, rg_arena_need need);
+
+#endif

@@ -1,0 +1,194 @@
+#include "evaluator.h"
+
+#include <Rversion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "encode.h"
+#include "rng-stream.h"
+
+/* The element this process is running; there is one evaluator in a worker. */
+static struct {
+  rg_channel channel;
+  int64_t element; /* -1 between elements */
+  int32_t tries;
+  int seeded, tell_tries, new_seed_on_retry;
+  int32_t rng_kind, rng_base[6];
+  int64_t rng_element; /* rng_stream is that of this element, -1: of none */
+  int32_t rng_stream[6];
+  int64_t most_conditions;
+  int64_t conditions[RG_CONDITION_KINDS];
+  rg_buffer buffer;
+} evaluator;
+
+/* A result larger than this gives its memory back before the next element. */
+enum { BUFFER_KEEP = 1 << 20 };
+
+void rg_evaluator_set_channel(const rg_channel *channel) {
+  evaluator.channel = *channel;
+  evaluator.element = -1;
+}
+
+/* options: list(seed = NULL or integer(7), tell_tries, new_seed_on_retry, max_conditions) */
+SEXP ffi_evaluator_begin(SEXP options) {
+  SEXP seed = VECTOR_ELT(options, 0);
+  evaluator.seeded = seed != R_NilValue;
+  if (evaluator.seeded) {
+    const int *base = INTEGER_RO(seed);
+    evaluator.rng_kind = base[0];
+    memcpy(evaluator.rng_base, base + 1, sizeof evaluator.rng_base);
+    evaluator.rng_element = -1;
+  }
+  evaluator.tell_tries = Rf_asLogical(VECTOR_ELT(options, 1)) == TRUE;
+  evaluator.new_seed_on_retry = Rf_asLogical(VECTOR_ELT(options, 2)) == TRUE;
+  evaluator.most_conditions = (int64_t)Rf_asReal(VECTOR_ELT(options, 3));
+  return R_NilValue;
+}
+
+/* R's code of the generator of normals that keeps a number outside .Random.seed. */
+enum { BOX_MULLER = 2 };
+
+static void use_seed(SEXP seed) {
+  SEXP package = PROTECT(Rf_mkString("regatta"));
+  SEXP space = PROTECT(R_FindNamespace(package));
+  SEXP call = PROTECT(Rf_lang2(Rf_install("rng_use"), seed));
+  Rf_eval(call, space);
+  UNPROTECT(3);
+}
+
+/* From one element to the next is one step; a jump costs some twenty. */
+static void find_stream(int32_t stream[6]) {
+  int follows = evaluator.rng_element >= 0 && evaluator.element == evaluator.rng_element + 1;
+  int32_t from[6];
+  memcpy(from, follows ? evaluator.rng_stream : evaluator.rng_base, sizeof from);
+  rg_rng_stream(from, follows ? 1 : evaluator.element, stream);
+  memcpy(evaluator.rng_stream, stream, sizeof evaluator.rng_stream);
+  evaluator.rng_element = evaluator.element;
+}
+
+static void seed_element(void) {
+  int32_t stream[6];
+  find_stream(stream);
+  if (evaluator.new_seed_on_retry && evaluator.tries > 1) {
+    int32_t first[6];
+    memcpy(first, stream, sizeof first);
+    rg_rng_substream(first, evaluator.tries - 1, stream);
+  }
+  static SEXP symbol;
+  if (!symbol) symbol = Rf_install(".Random.seed");
+  SEXP seed = R_NilValue;
+#if R_VERSION >= R_Version(4, 2, 0)
+  if (R_existsVarInFrame(R_GlobalEnv, symbol)) seed = Rf_eval(symbol, R_GlobalEnv);
+#endif
+  int reuse = TYPEOF(seed) == INTSXP && XLENGTH(seed) == 7 && !ALTREP(seed) && !MAYBE_SHARED(seed);
+  PROTECT(seed = reuse ? seed : Rf_allocVector(INTSXP, 7));
+  INTEGER(seed)[0] = evaluator.rng_kind;
+  memcpy(INTEGER(seed) + 1, stream, sizeof stream);
+  if (evaluator.rng_kind / 100 % 100 == BOX_MULLER) {
+    use_seed(seed);
+  } else if (!reuse) {
+    Rf_defineVar(symbol, seed, R_GlobalEnv);
+  }
+  UNPROTECT(1);
+}
+
+static int next_element(void) {
+  evaluator.element = evaluator.channel.next(evaluator.channel.state, &evaluator.tries);
+  if (evaluator.element < 0) return 0;
+  memset(evaluator.conditions, 0, sizeof evaluator.conditions);
+  if (evaluator.seeded) seed_element();
+  if (evaluator.tell_tries) {
+    char text[16];
+    snprintf(text, sizeof text, "%d", (int)evaluator.tries);
+    setenv("REGATTA_TRY", text, 1);
+  }
+  return 1;
+}
+
+static void publish(rg_record_type type, int kind, const rg_buffer *payload) {
+  rg_record header = {0, (uint8_t)type, 0, (uint8_t)kind, 0, evaluator.element,
+                      evaluator.tries, 0};
+  evaluator.channel.publish(evaluator.channel.state, &header, payload);
+}
+
+static void publish_suppressed(void) {
+  for (int kind = 0; kind < RG_CONDITION_KINDS; kind++) {
+    int64_t more = evaluator.conditions[kind] - evaluator.most_conditions;
+    const rg_buffer count = {(char *)&more, sizeof more, sizeof more};
+    if (more > 0) publish(RG_RECORD_SUPPRESSED, kind, &count);
+  }
+}
+
+static void encode(SEXP value) {
+  rg_buffer_reset(&evaluator.buffer, BUFFER_KEEP);
+  rg_encode(value, evaluator.channel.arena, evaluator.channel.share_from, &evaluator.buffer);
+}
+
+/* Encoding comes first: if it fails, that is the element's error, and the R handler calls
+   ffi_evaluator_error() while the element is still the current one. */
+static void finish_element(rg_record_type type, SEXP result) {
+  encode(result);
+  evaluator.channel.ended(evaluator.channel.state, evaluator.element);
+  publish_suppressed();
+  publish(type, 0, &evaluator.buffer);
+  evaluator.element = -1;
+}
+
+/* The number of the current element, in `old` if nobody else holds that. */
+static SEXP element_number(SEXP old) {
+  double number = (double)evaluator.element + 1;
+  if (old == R_NilValue || MAYBE_SHARED(old) || (TYPEOF(old) == INTSXP && number > INT32_MAX)) {
+    return number <= INT32_MAX ? Rf_ScalarInteger((int)number) : Rf_ScalarReal(number);
+  }
+  if (TYPEOF(old) == INTSXP) {
+    INTEGER(old)[0] = (int)number;
+  } else {
+    REAL(old)[0] = number;
+  }
+  return old;
+}
+
+/* Evaluates `call` in `env` for every element, with its number as `i`. The loop is here and
+   not in R because what it allocates counts: in a process that was just forked nearly every
+   new R object lies on a page that has to be copied first. An R error in an element leaves
+   by a jump; the element stays the current one until its error has been published. */
+SEXP ffi_evaluator_run(SEXP call, SEXP env) {
+  SEXP symbol = Rf_install("i");
+  PROTECT_INDEX at;
+  SEXP number = R_NilValue;
+  PROTECT_WITH_INDEX(number, &at);
+  while (next_element()) {
+    SEXP now = element_number(number);
+    if (now != number) {
+      REPROTECT(number = now, at);
+      Rf_defineVar(symbol, number, env);
+    }
+    SEXP value = PROTECT(Rf_eval(call, env));
+    finish_element(RG_RECORD_VALUE, value);
+    UNPROTECT(1);
+  }
+  UNPROTECT(1);
+  return R_NilValue;
+}
+
+SEXP ffi_evaluator_error(SEXP record) {
+  if (evaluator.element >= 0) finish_element(RG_RECORD_ERROR, record);
+  return R_NilValue;
+}
+
+/* FALSE when the element has sent as many of this kind as it may; the rest is counted. */
+SEXP ffi_evaluator_condition(SEXP condition, SEXP kind) {
+  int k = Rf_asInteger(kind);
+  if (evaluator.element < 0) return Rf_ScalarLogical(FALSE);
+  if (++evaluator.conditions[k] > evaluator.most_conditions) return Rf_ScalarLogical(FALSE);
+  encode(condition);
+  publish(RG_RECORD_CONDITION, k, &evaluator.buffer);
+  return Rf_ScalarLogical(TRUE);
+}
+
+SEXP ffi_evaluator_cancelled(void) {
+  int yes = evaluator.element >= 0 &&
+            evaluator.channel.cancelled(evaluator.channel.state, evaluator.element);
+  return Rf_ScalarLogical(yes);
+}

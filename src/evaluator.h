@@ -1,0 +1,41 @@
+#ifndef RG_EVALUATOR_H
+#define RG_EVALUATOR_H
+
+#include <Rinternals.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "buffer.h"
+#include "ring.h"
+
+/*
+ * The C half of the evaluator (R half: R/evaluator.R): what happens between two elements
+ * in a worker. It knows nothing of how elements reach the worker and results leave it;
+ * the executor gives it a channel.
+ */
+typedef struct {
+  void *state;
+  /* Waits for the next element; -1: there are no more. *tries is 1 on its first try. */
+  int64_t (*next)(void *state, int32_t *tries);
+  /* The element's evaluation has ended, with a value or an error; its record follows. */
+  void (*ended)(void *state, int64_t element);
+  /* Hands a record over, or an arena span with it; may wait for room. */
+  void (*publish)(void *state, rg_record *header, const rg_buffer *payload);
+  /* Whether the parent asked for this element to be interrupted. */
+  int (*cancelled)(void *state, int64_t element);
+  rg_arena *arena;    /* for large vectors, or NULL */
+  int64_t share_from; /* bytes */
+} rg_channel;
+
+/* Kinds of conditions that are sent; `kind` of an RG_RECORD_CONDITION or _SUPPRESSED. */
+typedef enum { RG_MESSAGE = 0, RG_WARNING, RG_OTHER_CONDITION, RG_CONDITION_KINDS } rg_condition_kind;
+
+void rg_evaluator_set_channel(const rg_channel *channel);
+
+SEXP ffi_evaluator_begin(SEXP options);
+SEXP ffi_evaluator_run(SEXP call, SEXP env);
+SEXP ffi_evaluator_error(SEXP record);
+SEXP ffi_evaluator_condition(SEXP condition, SEXP kind);
+SEXP ffi_evaluator_cancelled(void);
+
+#endif

@@ -1,0 +1,375 @@
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "encode.h"
+#include "evaluator.h"
+#include "fork-pool.h"
+#include "queue.h"
+#include "sys-clock.h"
+#include "sys-fd.h"
+#include "sys-memory.h"
+
+/* The parent's side: sleeping until there is news from the workers and turning it into the
+   driver's events. */
+
+enum {
+  VALUES_MAX = 4096,       /* values handed to the driver at a time */
+  EVENTS_MAX = 256,        /* other events, likewise; one step may add some more: */
+  EVENTS_SPARE = 16,
+  STREAM_READ_MAX = 65536, /* bytes read from a stream before the others get their turn */
+  SLEEP_MAX_MS = 200       /* a Ctrl-C between R's check and poll() waits this long */
+};
+
+typedef struct {
+  rg_pool *pool;
+  SEXP list; /* of all events: protected by ffi_fork_poll() */
+  int events;
+  SEXP index, values; /* of the event "values": protected likewise */
+  int count;
+} batch;
+
+static void add_event(batch *b, SEXP event) { SET_VECTOR_ELT(b->list, b->events++, event); }
+
+static int is_full(const batch *b) {
+  return b->count >= VALUES_MAX || b->events >= EVENTS_MAX;
+}
+
+static SEXP element_number(int64_t element) { return Rf_ScalarReal((double)(element + 1)); }
+
+/* Output streams. */
+
+/* Reads what a stream holds now; 1 if there was anything. */
+static int drain(rg_pool *pool, int w, int s) {
+  rg_worker *worker = &pool->workers[w];
+  rg_slot *slot = &pool->control->slots[w];
+  if (worker->stream[s] < 0) return 0;
+  if (rg_buffer_reserve(&worker->pending[s], STREAM_READ_MAX) < 0) return 0;
+  char *to = worker->pending[s].data + worker->pending[s].size;
+  atomic_store(&slot->draining[s], 1);
+  ssize_t n = read(worker->stream[s], to, STREAM_READ_MAX);
+  if (n > 0) atomic_fetch_add(&slot->drained[s], n);
+  atomic_store(&slot->draining[s], 0);
+  if (n > 0) worker->pending[s].size += (size_t)n;
+  if (n == 0) rg_fd_close(&worker->stream[s]); /* nobody can write any more, and poll() says so */
+  return n > 0;
+}
+
+/* The first `size` pending bytes as the output of `element`. */
+static void add_output(batch *b, int w, int s, size_t size, int64_t element) {
+  rg_worker *worker = &b->pool->workers[w];
+  const char *names[] = {"type", "index", "stream", "text", ""};
+  if (size == 0) return;
+  SEXP event = PROTECT(Rf_mkNamed(VECSXP, names));
+  SET_VECTOR_ELT(event, 0, Rf_mkString("output"));
+  SET_VECTOR_ELT(event, 1, element_number(element));
+  SET_VECTOR_ELT(event, 2, Rf_mkString(s == RG_STDOUT ? "stdout" : "stderr"));
+  SEXP text = SET_VECTOR_ELT(event, 3, Rf_allocVector(RAWSXP, (R_xlen_t)size));
+  memcpy(RAW(text), worker->pending[s].data, size);
+  add_event(b, event);
+  UNPROTECT(1);
+  rg_buffer_consume(&worker->pending[s], size);
+  worker->given[s] += (int64_t)size;
+}
+
+/* An element has ended and left its streams at these lengths. The bytes are in the pipes,
+   since they were counted there. */
+static void take_output_end(batch *b, int w, const rg_record *record) {
+  int64_t ends[RG_STREAMS];
+  memcpy(ends, rg_record_payload(record), sizeof ends);
+  rg_worker *worker = &b->pool->workers[w];
+  for (int s = 0; s < RG_STREAMS; s++) {
+    while (worker->given[s] + (int64_t)worker->pending[s].size < ends[s]) {
+      if (!drain(b->pool, w, s)) break;
+    }
+    int64_t size = ends[s] - worker->given[s];
+    if (size > (int64_t)worker->pending[s].size) size = (int64_t)worker->pending[s].size;
+    if (size > 0) add_output(b, w, s, (size_t)size, record->element);
+  }
+}
+
+/* Records. */
+
+static SEXP decode_stored(rg_pool *pool, const void *payload) {
+  rg_stored stored;
+  memcpy(&stored, payload, sizeof stored);
+  void *bytes = rg_arena_map(pool->arena, stored.span);
+  if (!bytes) Rf_error("cannot map a result of %.0f bytes: %s", (double)stored.size, strerror(errno));
+  SEXP value = PROTECT(rg_decode(bytes, (size_t)stored.size, pool->arena, pool->copy));
+  rg_arena_unmap(bytes, stored.span);
+  rg_arena_release(pool->arena, stored.span);
+  UNPROTECT(1);
+  return value;
+}
+
+static void keep_part(rg_worker *worker, const rg_record *record) {
+  if (rg_buffer_append(&worker->parts, rg_record_payload(record), record->payload) < 0) {
+    Rf_error("cannot allocate %.0f bytes for a result",
+             (double)worker->parts.size + (double)record->payload);
+  }
+}
+
+static SEXP decode_record(batch *b, int w, const rg_record *record) {
+  rg_pool *pool = b->pool;
+  rg_worker *worker = &pool->workers[w];
+  const void *payload = rg_record_payload(record);
+  if (record->flags & RG_RECORD_STORED) return decode_stored(pool, payload);
+  if (worker->parts.size == 0) {
+    return rg_decode(payload, record->payload, pool->arena, pool->copy);
+  }
+  keep_part(worker, record);
+  SEXP value = rg_decode(worker->parts.data, worker->parts.size, pool->arena, pool->copy);
+  rg_buffer_reset(&worker->parts, 0);
+  return value;
+}
+
+static void add_value(batch *b, int w, const rg_record *record) {
+  SET_VECTOR_ELT(b->values, b->count, decode_record(b, w, record));
+  REAL(b->index)[b->count++] = (double)(record->element + 1);
+}
+
+static void add_error(batch *b, int w, const rg_record *record) {
+  const char *names[] = {"type", "index", "try", "pid", "worker", "record", ""};
+  SEXP event = PROTECT(Rf_mkNamed(VECSXP, names));
+  SET_VECTOR_ELT(event, 0, Rf_mkString("error"));
+  SET_VECTOR_ELT(event, 1, element_number(record->element));
+  SET_VECTOR_ELT(event, 2, Rf_ScalarInteger(record->tries));
+  SET_VECTOR_ELT(event, 3, Rf_ScalarInteger((int)b->pool->workers[w].pid));
+  SET_VECTOR_ELT(event, 4, Rf_ScalarInteger(w + 1));
+  SET_VECTOR_ELT(event, 5, decode_record(b, w, record));
+  add_event(b, event);
+  UNPROTECT(1);
+}
+
+static const char *kind_name(int kind) {
+  static const char *const names[RG_CONDITION_KINDS] = {"message", "warning", "condition"};
+  return names[kind >= 0 && kind < RG_CONDITION_KINDS ? kind : RG_OTHER_CONDITION];
+}
+
+static void add_condition(batch *b, int w, const rg_record *record) {
+  const char *names[] = {"type", "index", "kind", "cnd", ""};
+  SEXP event = PROTECT(Rf_mkNamed(VECSXP, names));
+  SET_VECTOR_ELT(event, 0, Rf_mkString("condition"));
+  SET_VECTOR_ELT(event, 1, element_number(record->element));
+  SET_VECTOR_ELT(event, 2, Rf_mkString(kind_name(record->kind)));
+  SET_VECTOR_ELT(event, 3, decode_record(b, w, record));
+  add_event(b, event);
+  UNPROTECT(1);
+}
+
+static void add_suppressed(batch *b, const rg_record *record) {
+  const char *names[] = {"type", "index", "kind", "count", ""};
+  int64_t count;
+  memcpy(&count, rg_record_payload(record), sizeof count);
+  SEXP event = PROTECT(Rf_mkNamed(VECSXP, names));
+  SET_VECTOR_ELT(event, 0, Rf_mkString("suppressed"));
+  SET_VECTOR_ELT(event, 1, element_number(record->element));
+  SET_VECTOR_ELT(event, 2, Rf_mkString(kind_name(record->kind)));
+  SET_VECTOR_ELT(event, 3, Rf_ScalarReal((double)count));
+  add_event(b, event);
+  UNPROTECT(1);
+}
+
+static void take_record(batch *b, int w, const rg_record *record) {
+  if (record->flags & RG_RECORD_PART) {
+    keep_part(&b->pool->workers[w], record);
+    return;
+  }
+  switch (record->type) {
+  case RG_RECORD_VALUE:
+    add_value(b, w, record);
+    b->pool->workers[w].finished = record->element;
+    b->pool->workers[w].ends++;
+    break;
+  case RG_RECORD_ERROR:
+    add_error(b, w, record);
+    b->pool->workers[w].finished = record->element;
+    b->pool->workers[w].ends++;
+    break;
+  case RG_RECORD_CONDITION:
+    add_condition(b, w, record);
+    break;
+  case RG_RECORD_SUPPRESSED:
+    add_suppressed(b, record);
+    break;
+  case RG_RECORD_OUTPUT:
+    take_output_end(b, w, record);
+    break;
+  default:
+    Rf_error("worker %d sent a record of unknown type %d", (int)b->pool->workers[w].pid,
+             record->type);
+  }
+}
+
+/* News of one worker, as far as they go now. Order matters: bytes read from a stream before
+   `current` is read, and that before the end of the ring, were written by an element whose
+   end the ring tells, or else by `current`. */
+static int take_worker(batch *b, int w) {
+  rg_worker *worker = &b->pool->workers[w];
+  rg_slot *slot = &b->pool->control->slots[w];
+  int news = 0;
+  size_t safe[RG_STREAMS];
+  for (int s = 0; s < RG_STREAMS; s++) {
+    news |= drain(b->pool, w, s);
+    safe[s] = worker->pending[s].size;
+  }
+  int64_t current = atomic_load(&slot->current);
+  uint64_t end = rg_ring_end(&slot->ring);
+  const rg_record *record;
+  while (!is_full(b) && (record = rg_ring_peek(&slot->ring, end))) {
+    int64_t given[RG_STREAMS] = {worker->given[RG_STDOUT], worker->given[RG_STDERR]};
+    take_record(b, w, record);
+    for (int s = 0; s < RG_STREAMS; s++) {
+      size_t taken = (size_t)(worker->given[s] - given[s]);
+      safe[s] = taken < safe[s] ? safe[s] - taken : 0;
+    }
+    rg_ring_release(&slot->ring, record);
+    news = 1;
+  }
+  if (is_full(b)) return 1;
+  if (current < 0) current = worker->finished;
+  for (int s = 0; s < RG_STREAMS; s++) {
+    if (current >= 0) add_output(b, w, s, safe[s], current);
+    news |= worker->pending[s].size > 0 && current >= 0;
+  }
+  return news;
+}
+
+/* Deaths. */
+
+static SEXP crash_lines(const rg_slot *slot) {
+  char text[RG_CRASH_MAX];
+  memcpy(text, slot->crash, sizeof text);
+  text[sizeof text - 1] = '\0';
+  return Rf_mkString(text);
+}
+
+static void add_death(batch *b, int w, pid_t pid, int64_t element, const rg_process_end *end) {
+  const char *names[] = {"type",   "worker", "pid",  "index",     "try", "signal",
+                         "status", "peak",   "oom", "backtrace", ""};
+  rg_control *control = b->pool->control;
+  SEXP event = PROTECT(Rf_mkNamed(VECSXP, names));
+  SET_VECTOR_ELT(event, 0, Rf_mkString("death"));
+  SET_VECTOR_ELT(event, 1, Rf_ScalarInteger(w + 1));
+  SET_VECTOR_ELT(event, 2, Rf_ScalarInteger((int)pid));
+  SET_VECTOR_ELT(event, 3, element < 0 ? Rf_ScalarReal(NA_REAL) : element_number(element));
+  SET_VECTOR_ELT(event, 4, Rf_ScalarInteger(element < 0 ? 0 : control->tasks[element].tries));
+  SET_VECTOR_ELT(event, 5, Rf_ScalarInteger(end->signal < 0 ? NA_INTEGER : end->signal));
+  SET_VECTOR_ELT(event, 6, Rf_ScalarInteger(end->status < 0 ? NA_INTEGER : end->status));
+  SET_VECTOR_ELT(event, 7, Rf_ScalarReal(end->peak_bytes < 0 ? NA_REAL : (double)end->peak_bytes));
+  SET_VECTOR_ELT(event, 8, Rf_ScalarReal((double)rg_memory_oom_kills()));
+  SET_VECTOR_ELT(event, 9, crash_lines(&control->slots[w]));
+  add_event(b, event);
+  UNPROTECT(1);
+}
+
+/* A worker that has ended: everything it sent is taken, what it had claimed and not begun
+   goes back to the queue, and the rest of its process group is ended. */
+static void take_death(batch *b, int w, rg_process_end *end) {
+  rg_pool *pool = b->pool;
+  rg_worker *worker = &pool->workers[w];
+  rg_slot *slot = &pool->control->slots[w];
+  int64_t unbegun[RG_CLAIM_MAX];
+  pid_t pid = worker->pid;
+  rg_process_kill_group(pid);
+  int told = atomic_load(&slot->ended_by);
+  if (end->signal == SIGKILL && told != 0) end->signal = told;
+  int64_t current = atomic_load(&slot->current);
+  if (atomic_load(&slot->begun) == worker->ends) current = -1; /* its end has arrived */
+  int count = rg_queue_recover(pool->control, w, unbegun);
+  rg_queue_push(pool->control, unbegun, count);
+  pool->lost_spans |= end->signal >= 0 || current >= 0;
+  if (current >= 0 && pool->control->tasks[current].end == 0) {
+    pool->control->tasks[current].end = rg_clock_now();
+  }
+  add_death(b, w, pid, current, end);
+  rg_fork_pool_close_worker(worker);
+}
+
+static int has_ended(rg_worker *worker) {
+  if (worker->pid <= 0) return 0;
+  if (worker->pidfd < 0) return 1; /* only waitpid() can tell */
+  struct pollfd ended = {worker->pidfd, POLLIN, 0};
+  return poll(&ended, 1, 0) == 1;
+}
+
+static void take_all(batch *b) {
+  for (int w = 0; w < b->pool->size && !is_full(b); w++) {
+    rg_worker *worker = &b->pool->workers[w];
+    if (worker->pid <= 0) continue;
+    /* Asked before the rest is read: what a dead worker sent is complete. */
+    int ended = has_ended(worker);
+    int news = take_worker(b, w);
+    while (ended && news && !is_full(b)) news = take_worker(b, w);
+    rg_process_end end;
+    if (ended && !is_full(b) && rg_process_collect(worker->pid, 0, &end)) take_death(b, w, &end);
+  }
+}
+
+/* Sleeps until a worker rings, prints or ends. */
+static void sleep_for_news(rg_pool *pool, int timeout_ms) {
+  int count = 0;
+  struct pollfd *waited = (struct pollfd *)R_alloc((size_t)pool->size * (RG_STREAMS + 1) + 1,
+                                                   sizeof *waited);
+  waited[count++] = (struct pollfd){pool->doorbell[0], POLLIN, 0};
+  for (int w = 0; w < pool->size; w++) {
+    rg_worker *worker = &pool->workers[w];
+    if (worker->pid <= 0) continue;
+    if (worker->pidfd >= 0) waited[count++] = (struct pollfd){worker->pidfd, POLLIN, 0};
+    for (int s = 0; s < RG_STREAMS; s++) {
+      if (worker->stream[s] >= 0) waited[count++] = (struct pollfd){worker->stream[s], POLLIN, 0};
+    }
+  }
+  poll(waited, (nfds_t)count, timeout_ms);
+  char bytes[256];
+  while (read(pool->doorbell[0], bytes, sizeof bytes) == (ssize_t)sizeof bytes) continue;
+}
+
+/* Values wait in the rings until a worker rings: to fetch each as it comes would cost more
+   than they do. */
+static void take_news(batch *b, int timeout_ms) {
+  rg_pool *pool = b->pool;
+  rg_control *control = pool->control;
+  R_CheckUserInterrupt();
+  if (!pool->unread) {
+    rg_fork_pool_wake(pool);
+    atomic_store(&control->parent_asleep, 1);
+    if (!atomic_load(&control->rung)) sleep_for_news(pool, timeout_ms);
+    atomic_store(&control->parent_asleep, 0);
+    R_CheckUserInterrupt();
+  }
+  atomic_store(&control->rung, 0);
+  take_all(b);
+  pool->unread = is_full(b);
+}
+
+static void add_values(batch *b) {
+  const char *names[] = {"type", "index", "values", ""};
+  if (b->count == 0) return;
+  SEXP event = PROTECT(Rf_mkNamed(VECSXP, names));
+  SET_VECTOR_ELT(event, 0, Rf_mkString("values"));
+  SET_VECTOR_ELT(event, 1, Rf_xlengthgets(b->index, b->count));
+  SET_VECTOR_ELT(event, 2, Rf_xlengthgets(b->values, b->count));
+  add_event(b, event);
+  UNPROTECT(1);
+}
+
+/* The events of the driver (R/executor.R), waiting at most `timeout` seconds for the first
+   one. An empty list: nothing happened in that time. */
+SEXP ffi_fork_poll(SEXP pointer, SEXP timeout) {
+  rg_pool *pool = rg_fork_pool_borrow(pointer);
+  double ms = Rf_asReal(timeout) * 1000;
+  SEXP list = PROTECT(Rf_allocVector(VECSXP, EVENTS_MAX + EVENTS_SPARE));
+  SEXP index = PROTECT(Rf_allocVector(REALSXP, VALUES_MAX));
+  SEXP values = PROTECT(Rf_allocVector(VECSXP, VALUES_MAX));
+  batch b = {pool, list, 0, index, values, 0};
+  take_news(&b, ms < SLEEP_MAX_MS ? (int)ms : SLEEP_MAX_MS);
+  rg_fork_pool_wake(pool);
+  add_values(&b);
+  SEXP result = Rf_xlengthgets(list, b.events);
+  UNPROTECT(3);
+  return result;
+}

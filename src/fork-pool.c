@@ -1,0 +1,309 @@
+#include "fork-pool.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "arena-block.h"
+#include "queue.h"
+#include "sys-clock.h"
+#include "sys-fd.h"
+
+static rg_pool *pools;
+
+/* The arena of this process, made when the first pool needs it and kept for the next, so
+   that its pages stay warm. A worker that runs maps of its own has one of its own. */
+static rg_arena *session_arena(void) {
+  static rg_arena *arena;
+  if (!arena || arena->owner != getpid()) arena = rg_arena_create();
+  return arena;
+}
+
+rg_pool *rg_fork_pool_first(void) { return pools; }
+
+rg_pool *rg_fork_pool_borrow(SEXP pointer) {
+  rg_pool *pool = R_ExternalPtrAddr(pointer);
+  if (!pool || pool->owner != getpid()) Rf_error("this pool of workers is not in this process");
+  return pool;
+}
+
+void rg_fork_pool_close_worker(rg_worker *worker) {
+  rg_fd_close(&worker->pidfd);
+  rg_fd_close(&worker->wake);
+  for (int s = 0; s < RG_STREAMS; s++) {
+    rg_fd_close(&worker->stream[s]);
+    rg_buffer_reset(&worker->pending[s], 0);
+    worker->given[s] = 0;
+  }
+  rg_buffer_reset(&worker->parts, 0);
+  worker->pid = 0;
+}
+
+static void unlink_pool(rg_pool *pool) {
+  rg_pool **link = &pools;
+  while (*link && *link != pool) link = &(*link)->next;
+  if (*link) *link = pool->next;
+}
+
+static void free_pool(rg_pool *pool) {
+  unlink_pool(pool);
+  rg_control_destroy(pool->control);
+  rg_fd_close(&pool->doorbell[0]);
+  rg_fd_close(&pool->doorbell[1]);
+  free(pool->workers);
+  free(pool);
+}
+
+void rg_fork_pool_forget_all(void) {
+  for (rg_pool *pool = pools; pool; pool = pool->next) {
+    for (int w = 0; w < pool->size; w++) rg_fork_pool_close_worker(&pool->workers[w]);
+  }
+  pools = NULL;
+}
+
+/* A worker between two elements that has no children can start none any more: it sleeps, or
+   runs nothing but the few lines that claim the next element. */
+static void kill_worker(rg_pool *pool, int w) {
+  pid_t pid = pool->workers[w].pid;
+  int busy = atomic_load(&pool->control->slots[w].current) >= 0;
+  /* Only while it runs an element may it have memory reserved and not announced. */
+  pool->lost_spans |= busy;
+  if (busy || rg_process_has_children(pid)) {
+    rg_process_kill_tree(pid);
+  } else {
+    rg_process_kill_group(pid);
+  }
+}
+
+/* No R API inside: nothing here can jump, so that an interrupt cannot leave a worker
+   behind. Signals that arrive meanwhile are taken when R next looks. All are killed before
+   the first is waited for: an address space takes milliseconds to go. */
+static void stop_pool(rg_pool *pool) {
+  if (!pool->open || pool->owner != getpid()) return;
+  pool->open = 0;
+  rg_process_end end;
+  atomic_store(&pool->control->active, 0);
+  for (int w = 0; w < pool->size; w++) {
+    if (pool->workers[w].pid > 0) kill_worker(pool, w);
+  }
+  for (int w = 0; w < pool->size; w++) {
+    if (pool->workers[w].pid > 0) {
+      rg_process_collect(pool->workers[w].pid, 1, &end);
+      pool->workers[w].peak_bytes = end.peak_bytes;
+    }
+    rg_fork_pool_close_worker(&pool->workers[w]);
+  }
+  rg_fd_close(&pool->doorbell[0]);
+  rg_fd_close(&pool->doorbell[1]);
+  rg_block_run_end(pool->arena, pool->lost_spans);
+}
+
+static void pool_finalize(SEXP pointer) {
+  rg_pool *pool = R_ExternalPtrAddr(pointer);
+  if (!pool) return;
+  R_ClearExternalPtr(pointer);
+  if (pool->owner == getpid()) {
+    stop_pool(pool);
+    free_pool(pool);
+  }
+}
+
+static rg_pool *new_pool(int64_t elements, int workers, int64_t batch) {
+  rg_pool *pool = calloc(1, sizeof *pool);
+  if (!pool) return NULL;
+  pool->owner = getpid();
+  pool->doorbell[0] = pool->doorbell[1] = -1;
+  pool->size = workers;
+  pool->workers = calloc((size_t)workers, sizeof *pool->workers);
+  pool->arena = session_arena();
+  pool->control = rg_control_create(elements, workers, batch);
+  if (!pool->workers || !pool->arena || !pool->control ||
+      rg_fd_pipe(pool->doorbell, RG_FD_READ_END | RG_FD_WRITE_END) < 0) {
+    int saved = errno;
+    free_pool(pool);
+    errno = saved;
+    return NULL;
+  }
+  for (int w = 0; w < workers; w++) {
+    rg_worker *worker = &pool->workers[w];
+    worker->pidfd = worker->wake = -1;
+    for (int s = 0; s < RG_STREAMS; s++) worker->stream[s] = -1;
+    worker->finished = -1;
+  }
+  pool->next = pools;
+  pools = pool;
+  return pool;
+}
+
+/* options: list(batch (0: grow), share_from (bytes, Inf: never), copy, send_stdout,
+   send_stderr, limit (bytes of shared memory), keep (bytes kept warm), wants_cpu) */
+SEXP ffi_fork_pool_create(SEXP elements, SEXP workers, SEXP options) {
+  double from = Rf_asReal(VECTOR_ELT(options, 1));
+  double limit = Rf_asReal(VECTOR_ELT(options, 5));
+  rg_pool *pool = new_pool((int64_t)Rf_asReal(elements), Rf_asInteger(workers),
+                           (int64_t)Rf_asReal(VECTOR_ELT(options, 0)));
+  if (!pool) Rf_error("cannot set up a run of workers: %s", strerror(errno));
+  pool->open = 1;
+  rg_block_run_begin();
+  pool->share_from = from < 9e18 ? (int64_t)from : INT64_MAX;
+  pool->copy = Rf_asLogical(VECTOR_ELT(options, 2)) == TRUE;
+  pool->streams[RG_STDOUT] = Rf_asLogical(VECTOR_ELT(options, 3)) ? RG_STREAM_SEND : RG_STREAM_DROP;
+  pool->streams[RG_STDERR] = Rf_asLogical(VECTOR_ELT(options, 4)) ? RG_STREAM_SEND : RG_STREAM_DROP;
+  pool->arena->limit = limit < 9e18 ? (int64_t)limit : INT64_MAX;
+  pool->arena->keep = (int64_t)Rf_asReal(VECTOR_ELT(options, 6));
+  pool->wants_cpu = Rf_asLogical(VECTOR_ELT(options, 7)) == TRUE;
+  SEXP pointer = PROTECT(R_MakeExternalPtr(pool, R_NilValue, R_NilValue));
+  R_RegisterCFinalizerEx(pointer, pool_finalize, TRUE);
+  UNPROTECT(1);
+  return pointer;
+}
+
+void rg_fork_pool_wake(rg_pool *pool) {
+  rg_control *control = pool->control;
+  int64_t queued = rg_queue_length(control);
+  int active = atomic_load(&control->active);
+  for (int w = 0; w < pool->size; w++) {
+    rg_slot *slot = &control->slots[w];
+    if (pool->workers[w].pid <= 0 || !atomic_load(&slot->waiting)) continue;
+    int room = atomic_load(&slot->current) >= 0 && rg_ring_unread(&slot->ring) < RG_RING_SIZE / 2;
+    int work = atomic_load(&slot->current) < 0 && queued > 0 && w < active;
+    if (!room && !work) continue;
+    atomic_store(&slot->waiting, 0);
+    ssize_t n = write(pool->workers[w].wake, "", 1);
+    (void)n; /* the pipe is full of wake-ups already, or the worker is gone */
+  }
+}
+
+SEXP ffi_fork_pool_submit(SEXP pointer, SEXP elements) {
+  rg_pool *pool = rg_fork_pool_borrow(pointer);
+  R_xlen_t count = XLENGTH(elements);
+  const double *numbers = REAL_RO(elements);
+  int64_t *zero_based = (int64_t *)R_alloc((size_t)count, sizeof(int64_t));
+  for (R_xlen_t i = 0; i < count; i++) zero_based[i] = (int64_t)numbers[i] - 1;
+  rg_queue_push(pool->control, zero_based, count);
+  rg_fork_pool_wake(pool);
+  return R_NilValue;
+}
+
+SEXP ffi_fork_pool_limit(SEXP pointer, SEXP active) {
+  rg_pool *pool = rg_fork_pool_borrow(pointer);
+  atomic_store(&pool->control->active, Rf_asInteger(active));
+  rg_fork_pool_wake(pool);
+  return R_NilValue;
+}
+
+/* how: 1 interrupt the element it runs, 2 ask the worker to end, 3 kill it at once */
+SEXP ffi_fork_pool_signal(SEXP pointer, SEXP slot_number, SEXP how) {
+  rg_pool *pool = rg_fork_pool_borrow(pointer);
+  int w = Rf_asInteger(slot_number) - 1;
+  pid_t pid = pool->workers[w].pid;
+  /* Not collected yet, so the number is still this worker's. */
+  if (pid <= 0) return Rf_ScalarLogical(FALSE);
+  rg_slot *slot = &pool->control->slots[w];
+  switch (Rf_asInteger(how)) {
+  case 1:
+    atomic_store(&slot->cancel, atomic_load(&slot->current));
+    kill(pid, SIGINT);
+    break;
+  case 2:
+    kill(pid, SIGTERM);
+    break;
+  default:
+    rg_process_kill_tree(pid);
+  }
+  return Rf_ScalarLogical(TRUE);
+}
+
+/* What each slot runs now: list(pid, element (0: nothing), seconds, cpu_seconds). */
+SEXP ffi_fork_pool_running(SEXP pointer) {
+  rg_pool *pool = rg_fork_pool_borrow(pointer);
+  const char *names[] = {"pid", "element", "seconds", "cpu_seconds", ""};
+  SEXP result = PROTECT(Rf_mkNamed(VECSXP, names));
+  SEXP pid = SET_VECTOR_ELT(result, 0, Rf_allocVector(INTSXP, pool->size));
+  SEXP element = SET_VECTOR_ELT(result, 1, Rf_allocVector(REALSXP, pool->size));
+  SEXP seconds = SET_VECTOR_ELT(result, 2, Rf_allocVector(REALSXP, pool->size));
+  SEXP cpu = SET_VECTOR_ELT(result, 3, Rf_allocVector(REALSXP, pool->size));
+  int64_t now = rg_clock_now();
+  for (int w = 0; w < pool->size; w++) {
+    rg_slot *slot = &pool->control->slots[w];
+    pid_t worker = pool->workers[w].pid;
+    int64_t current = worker > 0 ? atomic_load(&slot->current) : -1;
+    int64_t cpu_now = worker > 0 ? rg_process_cpu(worker) : -1;
+    INTEGER(pid)[w] = (int)worker;
+    REAL(element)[w] = (double)(current + 1);
+    REAL(seconds)[w] = current < 0 ? 0 : (double)(now - atomic_load(&slot->started)) / 1e9;
+    REAL(cpu)[w] = current < 0 || cpu_now < 0
+                       ? 0
+                       : (double)(cpu_now - atomic_load(&slot->cpu_started)) / 1e9;
+  }
+  UNPROTECT(1);
+  return result;
+}
+
+/* The task table, of all elements or of the one that is given: list(worker, tries, start,
+   end, bytes), times in monotonic seconds. */
+SEXP ffi_fork_pool_tasks(SEXP pointer, SEXP element) {
+  rg_pool *pool = R_ExternalPtrAddr(pointer);
+  if (!pool) Rf_error("this pool of workers is gone");
+  R_xlen_t first = element == R_NilValue ? 0 : (R_xlen_t)Rf_asReal(element) - 1;
+  R_xlen_t count = element == R_NilValue ? (R_xlen_t)pool->control->elements : 1;
+  const char *names[] = {"worker", "tries", "start", "end", "bytes", ""};
+  SEXP result = PROTECT(Rf_mkNamed(VECSXP, names));
+  int *worker = INTEGER(SET_VECTOR_ELT(result, 0, Rf_allocVector(INTSXP, count)));
+  int *tries = INTEGER(SET_VECTOR_ELT(result, 1, Rf_allocVector(INTSXP, count)));
+  double *start = REAL(SET_VECTOR_ELT(result, 2, Rf_allocVector(REALSXP, count)));
+  double *end = REAL(SET_VECTOR_ELT(result, 3, Rf_allocVector(REALSXP, count)));
+  double *bytes = REAL(SET_VECTOR_ELT(result, 4, Rf_allocVector(REALSXP, count)));
+  for (R_xlen_t i = 0; i < count; i++) {
+    const rg_task *task = &pool->control->tasks[first + i];
+    worker[i] = task->start ? task->worker + 1 : NA_INTEGER;
+    tries[i] = task->tries;
+    start[i] = task->start ? (double)task->start / 1e9 : NA_REAL;
+    end[i] = task->end ? (double)task->end / 1e9 : NA_REAL;
+    bytes[i] = (double)task->bytes;
+  }
+  UNPROTECT(1);
+  return result;
+}
+
+/* The peak memory of the worker in each slot, NA for one that had ended before. */
+SEXP ffi_fork_pool_stop(SEXP pointer) {
+  rg_pool *pool = R_ExternalPtrAddr(pointer);
+  if (!pool) return R_NilValue;
+  stop_pool(pool);
+  SEXP peaks = PROTECT(Rf_allocVector(REALSXP, pool->size));
+  for (int w = 0; w < pool->size; w++) {
+    int64_t peak = pool->workers[w].peak_bytes;
+    REAL(peaks)[w] = peak > 0 ? (double)peak : NA_REAL;
+  }
+  UNPROTECT(1);
+  return peaks;
+}
+
+typedef struct {
+  SEXP call, env, pointer;
+} guarded_call;
+
+static SEXP run_guarded(void *data) {
+  guarded_call *guarded = data;
+  return Rf_eval(guarded->call, guarded->env);
+}
+
+static void stop_guarded(void *data, Rboolean jump) {
+  guarded_call *guarded = data;
+  rg_pool *pool = R_ExternalPtrAddr(guarded->pointer);
+  if (pool && jump) stop_pool(pool);
+}
+
+/* Evaluates `call`; however it is left other than by returning, the pool is stopped, in C
+   and so without a moment in which a second interrupt could prevent it. */
+SEXP ffi_fork_pool_guard(SEXP pointer, SEXP call, SEXP env) {
+  guarded_call guarded = {call, env, pointer};
+  SEXP token = PROTECT(R_MakeUnwindCont());
+  SEXP result = R_UnwindProtect(run_guarded, &guarded, stop_guarded, &guarded, token);
+  UNPROTECT(1);
+  return result;
+}

@@ -1,0 +1,83 @@
+#ifndef RG_FORK_POOL_H
+#define RG_FORK_POOL_H
+
+#include <Rinternals.h>
+#include <sys/types.h>
+
+#include "arena.h"
+#include "buffer.h"
+#include "control.h"
+#include "sys-process.h"
+
+/* A pool of forked workers, as its parent sees it. A slot is a place for a worker: when
+   the worker dies, another may be forked into the same slot. */
+
+/* The payload of a record that is RG_RECORD_STORED. */
+typedef struct {
+  rg_span span;
+  int64_t size;
+} rg_stored;
+
+/* What becomes of a worker's output stream. */
+typedef enum { RG_STREAM_DROP = 0, RG_STREAM_SEND } rg_stream_mode;
+
+typedef struct {
+  pid_t pid; /* 0: no worker in this slot */
+  int pidfd;
+  int wake;               /* write end: a byte wakes the worker */
+  int stream[RG_STREAMS]; /* read ends of stdout and stderr */
+  rg_buffer pending[RG_STREAMS]; /* read and not yet given to an element */
+  int64_t given[RG_STREAMS];     /* stream position of pending[0] */
+  rg_buffer parts;  /* of a record that comes in several, so far */
+  int64_t peak_bytes; /* of the worker that was here when the pool was stopped */
+  int64_t ends;     /* how many ends of elements have arrived from this worker */
+  int64_t finished; /* the last element of this worker whose end has arrived */
+} rg_worker;
+
+typedef struct rg_pool {
+  rg_control *control;
+  rg_arena *arena;
+  pid_t owner;
+  int doorbell[2]; /* workers write a byte when the parent sleeps and there is news */
+  int open;        /* the workers may still be running */
+  int unread;      /* the last look left news behind */
+  int lost_spans;  /* a worker was killed: it may have reserved memory in vain */
+  int copy;
+  int wants_cpu;   /* workers note the CPU time at which an element begins */
+  int64_t share_from;
+  rg_stream_mode streams[RG_STREAMS];
+  int size;
+  rg_worker *workers;
+  struct rg_pool *next;
+} rg_pool;
+
+/* All pools of this process; a fresh worker closes what it inherits of each. */
+rg_pool *rg_fork_pool_first(void);
+void rg_fork_pool_forget_all(void);
+
+rg_pool *rg_fork_pool_borrow(SEXP pointer);
+
+/* Parent: wakes workers that sleep although there is work, room or an end. */
+void rg_fork_pool_wake(rg_pool *pool);
+
+/* Parent: closes the descriptors of a slot whose worker has been collected. */
+void rg_fork_pool_close_worker(rg_worker *worker);
+
+SEXP ffi_fork_pool_create(SEXP elements, SEXP workers, SEXP options);
+SEXP ffi_fork_pool_submit(SEXP pool, SEXP elements);
+SEXP ffi_fork_pool_limit(SEXP pool, SEXP active);
+SEXP ffi_fork_pool_signal(SEXP pool, SEXP slot, SEXP how);
+SEXP ffi_fork_pool_running(SEXP pool);
+SEXP ffi_fork_pool_tasks(SEXP pool, SEXP element);
+SEXP ffi_fork_pool_stop(SEXP pool);
+SEXP ffi_fork_pool_guard(SEXP pool, SEXP call, SEXP env);
+
+/* fork-worker.c */
+SEXP ffi_fork_worker_spawn(SEXP pool, SEXP slot, SEXP call, SEXP env);
+SEXP ffi_fork_worker_silence(SEXP paths);
+SEXP ffi_fork_worker_exit(SEXP status);
+
+/* fork-poll.c */
+SEXP ffi_fork_poll(SEXP pool, SEXP timeout);
+
+#endif

@@ -1,0 +1,503 @@
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "arena-block.h"
+#include "evaluator.h"
+#include "fork-crash.h"
+#include "fork-pool.h"
+#include "queue.h"
+#include "sys-clock.h"
+#include "sys-fd.h"
+#include "threads-share.h"
+
+/* The worker's side of the pool, in the forked child. */
+static struct {
+  rg_pool *pool;
+  rg_slot *slot;
+  int number; /* of the slot */
+  pid_t pid;
+  int wake, doorbell;
+  int reader[RG_STREAMS]; /* read ends of the own streams, to see how much waits in them */
+  int watch;              /* of the readers: whether anything waits in either */
+  int64_t batch_size, batch_start, batch_begun;
+  int64_t ended; /* when the last element did, which is when the next one begins */
+  int64_t rung;
+  int64_t sent[RG_STREAMS]; /* stream lengths that the parent has been told */
+} worker;
+
+/* A batch is to take about this long: long enough to hide the cost of claiming it, short
+   enough that the workers end together. */
+static const int64_t BATCH_NS = 10 * 1000000;
+
+static void ring_doorbell(int64_t now) {
+  worker.rung = now;
+  atomic_store(&worker.pool->control->rung, 1);
+  if (atomic_exchange(&worker.pool->control->parent_asleep, 0)) {
+    ssize_t n = write(worker.doorbell, "", 1);
+    (void)n; /* full: the parent has a wake-up waiting already */
+  }
+}
+
+/* Sleeps until the parent writes a byte. The parent gone, there is nobody to work for. */
+static void sleep_until_woken(void) {
+  char bytes[64];
+  ssize_t n;
+  do {
+    n = read(worker.wake, bytes, sizeof bytes);
+  } while (n < 0 && errno == EINTR);
+  if (n <= 0) rg_process_leave(0);
+  atomic_store(&worker.slot->waiting, 0);
+}
+
+/* Batches start at one element and grow with the measured time per element, at most
+   fourfold at a time. */
+static void plan_batch(int64_t now) {
+  int64_t fixed = worker.pool->control->batch;
+  int64_t before = worker.batch_size;
+  if (fixed > 0 || before == 0) {
+    worker.batch_size = fixed > 0 ? fixed : 1;
+    return;
+  }
+  int64_t each = (now - worker.batch_start) / (worker.batch_begun > 0 ? worker.batch_begun : 1);
+  int64_t wanted = BATCH_NS / (each > 0 ? each : 1);
+  if (wanted > 4 * before) wanted = 4 * before;
+  if (wanted > RG_CLAIM_MAX) wanted = RG_CLAIM_MAX;
+  worker.batch_size = wanted > 0 ? wanted : 1;
+}
+
+static int claim_batch(int64_t now) {
+  plan_batch(now);
+  worker.batch_begun = 0;
+  int count = rg_queue_claim(worker.pool->control, worker.number, (int)worker.batch_size);
+  worker.batch_start = rg_clock_now();
+  return count;
+}
+
+/* The next element, from the claim or the queue. Sleeps while there is none: the parent
+   ends its workers, they do not end by themselves. */
+static int64_t next_claimed(int64_t now) {
+  rg_control *control = worker.pool->control;
+  for (;;) {
+    int64_t element = rg_queue_next(worker.slot);
+    if (element >= 0) return element;
+    if (claim_batch(now) > 0) continue;
+    atomic_store(&worker.slot->waiting, 1);
+    ring_doorbell(now);
+    int may_claim = worker.number < atomic_load(&control->active);
+    if (may_claim && rg_queue_length(control) > 0) {
+      atomic_store(&worker.slot->waiting, 0); /* it came between the look and the flag */
+    } else {
+      sleep_until_woken();
+    }
+    now = rg_clock_now();
+  }
+}
+
+static int64_t channel_next(void *state, int32_t *tries) {
+  (void)state;
+  int64_t now = worker.ended ? worker.ended : rg_clock_now();
+  /* A batch that takes much longer than planned holds work that others could do. */
+  if (worker.pool->control->batch == 0 && now - worker.batch_start > 2 * BATCH_NS &&
+      atomic_load(&worker.slot->claim_done) < atomic_load(&worker.slot->claim_size)) {
+    rg_queue_give_back(worker.pool->control, worker.number);
+    ring_doorbell(now);
+  }
+  int64_t element = rg_queue_next(worker.slot);
+  if (element < 0) {
+    element = next_claimed(now);
+    now = rg_clock_now();
+  }
+  worker.batch_begun++;
+  rg_task *task = &worker.pool->control->tasks[element];
+  task->start = now;
+  task->end = 0;
+  task->worker = worker.number;
+  *tries = ++task->tries;
+  atomic_store(&worker.slot->started, now);
+  atomic_store(&worker.slot->cpu_started, worker.pool->wants_cpu ? rg_clock_cpu() : 0);
+  return element;
+}
+
+static int channel_cancelled(void *state, int64_t element) {
+  (void)state;
+  return atomic_load(&worker.slot->cancel) == element;
+}
+
+/* How many bytes have ever been written to a stream, by this process and its children:
+   what the parent has read plus what waits in the pipe. The parent raises `draining`
+   while it does the one and has not yet told the other. */
+static int64_t stream_length(int s) {
+  rg_slot *slot = worker.slot;
+  for (;;) {
+    int waiting = 0;
+    int64_t before = atomic_load(&slot->drained[s]);
+    int busy = atomic_load(&slot->draining[s]);
+    if (ioctl(worker.reader[s], FIONREAD, &waiting) < 0) return before;
+    if (!busy && !atomic_load(&slot->draining[s]) && before == atomic_load(&slot->drained[s])) {
+      return before + waiting;
+    }
+    sched_yield();
+  }
+}
+
+static void commit(rg_record *header, const void *payload, size_t size) {
+  rg_ring *ring = &worker.slot->ring;
+  rg_record *record;
+  while (!(record = rg_ring_reserve(ring, (uint32_t)size))) {
+    atomic_store(&worker.slot->waiting, 1);
+    ring_doorbell(rg_clock_now());
+    if ((record = rg_ring_reserve(ring, (uint32_t)size))) {
+      atomic_store(&worker.slot->waiting, 0);
+      break;
+    }
+    sleep_until_woken();
+  }
+  record->type = header->type;
+  record->flags = header->flags;
+  record->kind = header->kind;
+  record->element = header->element;
+  record->tries = header->tries;
+  memcpy(rg_record_payload(record), payload, size);
+  rg_ring_commit(ring, record);
+}
+
+/* Whether the parent has read, or is reading, what it has not yet been told the owner of. */
+static int streams_drained(void) {
+  for (int s = 0; s < RG_STREAMS; s++) {
+    if (worker.reader[s] < 0) continue;
+    if (atomic_load(&worker.slot->draining[s])) return 1;
+    if (atomic_load(&worker.slot->drained[s]) != worker.sent[s]) return 1;
+  }
+  return 0;
+}
+
+/* Whether anything may have been written to a stream since the parent was last told. The
+   parent may read between the first two looks, hence the third. */
+static int streams_moved(void) {
+  return streams_drained() || rg_fd_watch_ready(worker.watch) || streams_drained();
+}
+
+/* Tells the parent where in the streams the element's output ends, if it wrote any. */
+static void publish_output(int64_t element) {
+  int64_t ends[RG_STREAMS];
+  int news = 0;
+  if (!streams_moved()) return;
+  for (int s = 0; s < RG_STREAMS; s++) {
+    ends[s] = worker.reader[s] >= 0 ? stream_length(s) : 0;
+    news |= ends[s] != worker.sent[s];
+  }
+  if (!news) return;
+  memcpy(worker.sent, ends, sizeof ends);
+  rg_record header = {0, RG_RECORD_OUTPUT, 0, 0, 0, element, 0, 0};
+  commit(&header, ends, sizeof ends);
+}
+
+static void channel_ended(void *state, int64_t element) {
+  (void)state;
+  rg_process_flush_stdout(); /* what C code printed */
+  publish_output(element);
+  worker.ended = rg_clock_now();
+  worker.pool->control->tasks[element].end = worker.ended;
+}
+
+/* A large payload by way of the arena; 0 if that is not wanted or is full. */
+static int store(rg_record *header, const rg_buffer *payload) {
+  rg_stored stored = {{0, 0}, (int64_t)payload->size};
+  rg_arena_need need = {0, 0};
+  if (worker.pool->share_from == INT64_MAX ||
+      rg_arena_write(worker.pool->arena, payload->data, stored.size, &stored.span, &need) !=
+          RG_ARENA_OK) {
+    return 0;
+  }
+  header->flags |= RG_RECORD_STORED;
+  commit(header, &stored, sizeof stored);
+  return 1;
+}
+
+/* Through the ring, as many records as it takes. */
+static void commit_parts(rg_record *header, const rg_buffer *payload) {
+  const char *at = payload->data;
+  size_t left = payload->size;
+  for (; left > RG_RECORD_MAX; at += RG_RECORD_MAX, left -= RG_RECORD_MAX) {
+    header->flags = RG_RECORD_PART;
+    commit(header, at, RG_RECORD_MAX);
+  }
+  header->flags = 0;
+  commit(header, at, left);
+}
+
+static void channel_publish(void *state, rg_record *header, const rg_buffer *payload) {
+  (void)state;
+  rg_task *task = &worker.pool->control->tasks[header->element];
+  int ends_element = header->type == RG_RECORD_VALUE || header->type == RG_RECORD_ERROR;
+  if (ends_element) task->bytes = (int64_t)payload->size;
+  if (payload->size <= RG_RECORD_MAX || !store(header, payload)) commit_parts(header, payload);
+  if (ends_element) atomic_store(&worker.slot->current, -1);
+  /* The parent is told of values from time to time, of everything else at once. */
+  if (header->type != RG_RECORD_VALUE || task->end - worker.rung > BATCH_NS ||
+      rg_ring_unread(&worker.slot->ring) > RG_RING_SIZE / 2) {
+    ring_doorbell(rg_clock_now());
+  }
+}
+
+/* Set-up of the child. */
+
+/* The parent's end of the wake-up pipe closes when the parent ends. SIGTERM tells of that,
+   too, but the user's code may ignore it; this thread cannot be told to. It calls nothing
+   but poll() and kill(), so it is no concern of R's. */
+static void *watch_parent(void *unused) {
+  (void)unused;
+  struct pollfd wake = {worker.wake, 0, 0};
+  do {
+    poll(&wake, 1, -1);
+  } while (!(wake.revents & (POLLHUP | POLLERR | POLLNVAL)));
+  kill(-worker.pid, SIGKILL);
+  return NULL;
+}
+
+/* Called with all signals blocked, so that the thread takes none. */
+static void start_watching(void) {
+  pthread_t thread;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, 64 * 1024);
+  pthread_create(&thread, &attributes, watch_parent, NULL);
+  pthread_attr_destroy(&attributes);
+}
+
+typedef int rg_pipes[RG_STREAMS + 1][2]; /* stdout, stderr, wake-up */
+
+static void close_pipes(rg_pipes pipes) {
+  for (int p = 0; p < RG_STREAMS + 1; p++) {
+    rg_fd_close(&pipes[p][0]);
+    rg_fd_close(&pipes[p][1]);
+  }
+}
+
+/* The parent has ended, or wants this worker to: whatever it started goes with it. A child
+   that an element has forked inherits the handler; its end is its own affair. All calls
+   here are async-signal-safe; the group is this worker's own. */
+static void on_terminate(int number) {
+  if (getpid() == worker.pid) {
+    atomic_store(&worker.slot->ended_by, number);
+    kill(-worker.pid, SIGKILL);
+  }
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+#ifdef __GLIBC__
+static void on_exit_in_worker(int status, void *unused) {
+  /* C code called exit(): R's end-of-session work (temporary files, finalizers, devices)
+     is the parent's to do. Registered last, so it runs first. */
+  (void)unused;
+  if (getpid() == worker.pid) rg_process_leave(status);
+}
+#endif
+
+static void redirect(int from, int to) {
+  if (from >= 0 && dup2(from, to) < 0) rg_process_leave(126);
+}
+
+static void set_streams(int out, int err) {
+  int null_in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  int null_out = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  redirect(null_in, STDIN_FILENO);
+  redirect(out >= 0 ? out : null_out, STDOUT_FILENO);
+  redirect(err >= 0 ? err : null_out, STDERR_FILENO);
+  rg_fd_close(&null_in);
+  rg_fd_close(&null_out);
+}
+
+static void set_signals(const sigset_t *before) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  sigemptyset(&action.sa_mask);
+  action.sa_handler = on_terminate;
+  sigaction(SIGTERM, &action, NULL);
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGXFSZ, &action, NULL); /* a full file is an error of write(), not a death */
+  /* R saves the workspace and ends the session on these two. */
+  action.sa_handler = SIG_DFL;
+  sigaction(SIGUSR1, &action, NULL);
+  sigaction(SIGUSR2, &action, NULL);
+  rg_fork_crash_install(worker.slot->crash, RG_CRASH_MAX);
+  sigprocmask(SIG_SETMASK, before, NULL);
+}
+
+/* R marks the children that its own package parallel forks in two variables, which keep
+   GUI event loops and prompts out of them. They are not part of R's API, so they are looked
+   up by name at run time. Where R no longer shows them a worker does without: all that is
+   lost is that interactive() is TRUE in the workers of an interactive session. */
+static void mark_forked(void) {
+  Rboolean *forked = dlsym(RTLD_DEFAULT, "R_isForkedChild");
+  Rboolean *interactive = dlsym(RTLD_DEFAULT, "R_Interactive");
+  if (forked) *forked = TRUE;
+  if (interactive) *interactive = FALSE;
+}
+
+static void become_worker(rg_pool *pool, int number, rg_pipes pipes, pid_t parent,
+                          const sigset_t *signals) {
+  memset(&worker, 0, sizeof worker);
+  worker.pool = pool;
+  worker.number = number;
+  worker.slot = &pool->control->slots[number];
+  worker.pid = getpid();
+  worker.doorbell = pool->doorbell[1];
+  worker.wake = pipes[RG_STREAMS][0];
+  pipes[RG_STREAMS][0] = -1;
+  setpgid(0, 0);
+  rg_fork_pool_forget_all();
+  rg_fd_close(&pool->doorbell[0]);
+  rg_block_after_fork();
+  set_streams(pipes[RG_STDOUT][1], pipes[RG_STDERR][1]);
+  for (int s = 0; s < RG_STREAMS; s++) {
+    worker.reader[s] = pipes[s][0];
+    pipes[s][0] = -1;
+  }
+  close_pipes(pipes);
+  worker.watch = rg_fd_watch(worker.reader, RG_STREAMS);
+  start_watching();
+  set_signals(signals);
+  if (rg_process_die_with(parent, SIGTERM) < 0) rg_process_leave(0);
+#ifdef __GLIBC__
+  on_exit(on_exit_in_worker, NULL);
+#endif
+  mark_forked();
+  const rg_channel channel = {NULL, channel_next, channel_ended, channel_publish,
+                              channel_cancelled, pool->arena, pool->share_from};
+  rg_evaluator_set_channel(&channel);
+}
+
+typedef struct {
+  SEXP call, env;
+} worker_call;
+
+static void run_call(void *data) {
+  worker_call *main = data;
+  Rf_eval(main->call, main->env);
+}
+
+/* A top level of its own: no handler, restart or on.exit() of the parent's frames below can
+   be reached from the worker. */
+static void run_worker(SEXP call, SEXP env) {
+  worker_call main = {call, env};
+  int done = R_ToplevelExec(run_call, &main);
+  rg_process_flush_stdout();
+  rg_process_leave(done ? 0 : 125);
+}
+
+static void reset_slot(rg_slot *slot) {
+  atomic_store(&slot->current, -1);
+  atomic_store(&slot->begun, 0);
+  atomic_store(&slot->cancel, -1);
+  atomic_store(&slot->waiting, 0);
+  atomic_store(&slot->ended_by, 0);
+  for (int s = 0; s < RG_STREAMS; s++) {
+    atomic_store(&slot->drained[s], 0);
+    atomic_store(&slot->draining[s], 0);
+  }
+  atomic_store(&slot->ring.head, 0);
+  atomic_store(&slot->ring.tail, 0);
+  slot->crash[0] = '\0';
+}
+
+static int open_pipes(const rg_pool *pool, rg_pipes pipes) {
+  for (int p = 0; p < RG_STREAMS + 1; p++) pipes[p][0] = pipes[p][1] = -1;
+  for (int s = 0; s < RG_STREAMS; s++) {
+    if (pool->streams[s] == RG_STREAM_SEND && rg_fd_pipe(pipes[s], RG_FD_READ_END) < 0) return -1;
+  }
+  return rg_fd_pipe(pipes[RG_STREAMS], RG_FD_WRITE_END);
+}
+
+static void book_worker(rg_worker *place, pid_t pid, rg_pipes pipes) {
+  place->pid = pid;
+  place->pidfd = rg_process_pidfd(pid);
+  place->finished = -1;
+  place->ends = 0;
+  place->wake = pipes[RG_STREAMS][1];
+  pipes[RG_STREAMS][1] = -1;
+  for (int s = 0; s < RG_STREAMS; s++) {
+    place->stream[s] = pipes[s][0];
+    pipes[s][0] = -1;
+  }
+}
+
+/* Forks a worker into a slot and evaluates `call` in it, in `env`: c(pid, errno), pid 0 if it could
+   not be forked. Signals are held back until the child is on the books, so that an
+   interrupt cannot come between. */
+SEXP ffi_fork_worker_spawn(SEXP pointer, SEXP slot_number, SEXP call, SEXP env) {
+  rg_pool *pool = rg_fork_pool_borrow(pointer);
+  int number = Rf_asInteger(slot_number) - 1;
+  pid_t parent = getpid(), pid = -1;
+  rg_pipes pipes;
+  SEXP result = PROTECT(Rf_allocVector(INTSXP, 2));
+
+  reset_slot(&pool->control->slots[number]);
+  int failed = open_pipes(pool, pipes) < 0 ? errno : 0;
+  if (!failed) {
+    sigset_t all, before;
+    sigfillset(&all);
+    rg_threads_share_settle();
+    rg_process_flush_stdout(); /* or the child would print it once more */
+    sigprocmask(SIG_SETMASK, &all, &before);
+    pid = fork();
+    if (pid == 0) {
+      become_worker(pool, number, pipes, parent, &before);
+      run_worker(call, env);
+    }
+    failed = pid < 0 ? errno : 0;
+    if (pid > 0) {
+      setpgid(pid, pid); /* as the child does: whoever comes first */
+      book_worker(&pool->workers[number], pid, pipes);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+  }
+  close_pipes(pipes);
+  INTEGER(result)[0] = pid > 0 ? (int)pid : 0;
+  INTEGER(result)[1] = failed;
+  UNPROTECT(1);
+  return result;
+}
+
+/* Whatever descriptor of this process is open on one of these files writes to nowhere from
+   now on. */
+SEXP ffi_fork_worker_silence(SEXP paths) {
+  DIR *list = opendir("/proc/self/fd");
+  int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  struct dirent *entry;
+  while (list && nowhere >= 0 && (entry = readdir(list))) {
+    char target[4096];
+    ssize_t size = readlinkat(dirfd(list), entry->d_name, target, sizeof target - 1);
+    if (size <= 0) continue;
+    target[size] = '\0';
+    for (R_xlen_t i = 0; i < XLENGTH(paths); i++) {
+      if (strcmp(target, CHAR(STRING_ELT(paths, i))) == 0) dup2(nowhere, atoi(entry->d_name));
+    }
+  }
+  if (list) closedir(list);
+  rg_fd_close(&nowhere);
+  return R_NilValue;
+}
+
+/* Leaves the worker without R's end-of-session work. */
+SEXP ffi_fork_worker_exit(SEXP status) {
+  if (worker.pid != getpid()) Rf_error("this process is not a worker");
+  rg_process_flush_stdout();
+  rg_process_leave(Rf_asInteger(status));
+}

@@ -1,0 +1,55 @@
+#include <R_ext/Rdynload.h>
+#include <Rinternals.h>
+
+#include "evaluator.h"
+#include "fork-pool.h"
+#include "regatta-info.h"
+#include "rng.h"
+#include "shm-vector.h"
+#include "system.h"
+#include "threads-share.h"
+#include "workers-available.h"
+
+#define ENTRY(name, arguments) {#name, (DL_FUNC)&name, arguments}
+
+static const R_CallMethodDef entries[] = {
+    ENTRY(ffi_clock, 0),
+    ENTRY(ffi_evaluator_begin, 1),
+    ENTRY(ffi_evaluator_cancelled, 0),
+    ENTRY(ffi_evaluator_condition, 2),
+    ENTRY(ffi_evaluator_error, 1),
+    ENTRY(ffi_evaluator_run, 2),
+    ENTRY(ffi_fork_poll, 2),
+    ENTRY(ffi_fork_pool_create, 3),
+    ENTRY(ffi_fork_pool_guard, 3),
+    ENTRY(ffi_fork_pool_limit, 2),
+    ENTRY(ffi_fork_pool_running, 1),
+    ENTRY(ffi_fork_pool_signal, 3),
+    ENTRY(ffi_fork_pool_stop, 1),
+    ENTRY(ffi_fork_pool_submit, 2),
+    ENTRY(ffi_fork_pool_tasks, 2),
+    ENTRY(ffi_fork_worker_exit, 1),
+    ENTRY(ffi_fork_worker_silence, 1),
+    ENTRY(ffi_fork_worker_spawn, 4),
+    ENTRY(ffi_memory_anon, 1),
+    ENTRY(ffi_memory_oom_kills, 0),
+    ENTRY(ffi_regatta_info_limits, 1),
+    ENTRY(ffi_regatta_info_memory, 1),
+    ENTRY(ffi_regatta_info_process, 0),
+    ENTRY(ffi_rng_base_number, 1),
+    ENTRY(ffi_rng_base_state, 2),
+    ENTRY(ffi_rng_stream, 3),
+    ENTRY(ffi_system_message, 1),
+    ENTRY(ffi_threads_share, 1),
+    ENTRY(ffi_threads_share_now, 0),
+    ENTRY(ffi_threads_share_settle, 0),
+    ENTRY(ffi_workers_available, 1),
+    {NULL, NULL, 0},
+};
+
+void R_init_regatta(DllInfo *dll) {
+  R_registerRoutines(dll, NULL, entries, NULL, NULL);
+  R_useDynamicSymbols(dll, FALSE);
+  R_forceSymbols(dll, TRUE);
+  rg_shm_vector_init(dll);
+}

@@ -1,0 +1,30 @@
+#ifndef RG_QUEUE_H
+#define RG_QUEUE_H
+
+#include "control.h"
+
+/* The task queue of a run. At most `elements` numbers are in it or in claims at a time,
+   so that a circular array of that capacity never overflows. */
+
+/* Parent: appends elements in this order. */
+void rg_queue_push(rg_control *control, const int64_t *elements, int64_t count);
+
+/* Worker: claims up to `wanted` elements; returns how many. No more is
+   claimed than leaves work for the others. */
+int rg_queue_claim(rg_control *control, int worker, int wanted);
+
+/* Worker: the next element of its claim, or -1 if the claim is used up. */
+int64_t rg_queue_next(rg_slot *slot);
+
+/* Worker: returns what it has not begun to the head of the queue. */
+void rg_queue_give_back(rg_control *control, int worker);
+
+/* Parent, after `worker` has died: writes the elements that it had claimed
+   and not begun to `elements` (at least RG_CLAIM_MAX long), empties the claim, returns
+   their number. The element it was running is in slot->current. */
+int rg_queue_recover(rg_control *control, int worker, int64_t *elements);
+
+/* How many elements wait in the queue: a look without the lock, old when it returns. */
+int64_t rg_queue_length(rg_control *control);
+
+#endif

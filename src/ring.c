@@ -1,0 +1,54 @@
+#include "ring.h"
+
+#include <stddef.h>
+
+static uint32_t padded(uint32_t payload) {
+  return (uint32_t)(sizeof(rg_record) + payload + 7) & ~7u;
+}
+
+rg_record *rg_ring_reserve(rg_ring *ring, uint32_t payload) {
+  uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+  uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
+  uint32_t size = padded(payload);
+  uint64_t at = head % RG_RING_SIZE;
+  uint64_t skip = at + size > RG_RING_SIZE ? RG_RING_SIZE - at : 0;
+  if (head - tail + skip + size > RG_RING_SIZE) return NULL;
+  if (skip) {
+    /* What is left may be shorter than a header, so only `size` and `type` are set;
+       they fit, since every offset is a multiple of 8. */
+    rg_record *filler = (rg_record *)(ring->bytes + at);
+    filler->size = (uint32_t)skip;
+    filler->type = RG_RECORD_SKIP;
+    atomic_store_explicit(&ring->head, head + skip, memory_order_release);
+    at = 0;
+  }
+  rg_record *record = (rg_record *)(ring->bytes + at);
+  record->size = size;
+  record->payload = payload;
+  record->flags = record->kind = record->unused = 0;
+  return record;
+}
+
+void rg_ring_commit(rg_ring *ring, rg_record *record) {
+  uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+  atomic_store_explicit(&ring->head, head + record->size, memory_order_release);
+}
+
+uint64_t rg_ring_end(rg_ring *ring) {
+  return atomic_load_explicit(&ring->head, memory_order_acquire);
+}
+
+const rg_record *rg_ring_peek(rg_ring *ring, uint64_t end) {
+  for (;;) {
+    uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+    if (tail >= end) return NULL;
+    const rg_record *record = (const rg_record *)(ring->bytes + tail % RG_RING_SIZE);
+    if (record->type != RG_RECORD_SKIP) return record;
+    rg_ring_release(ring, record);
+  }
+}
+
+void rg_ring_release(rg_ring *ring, const rg_record *record) {
+  uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+  atomic_store_explicit(&ring->tail, tail + record->size, memory_order_release);
+}

@@ -1,0 +1,36 @@
+#ifndef RG_SHM_VECTOR_H
+#define RG_SHM_VECTOR_H
+
+#include <R_ext/Rdynload.h>
+#include <Rinternals.h>
+
+#include "arena-block.h"
+
+/*
+ * Vectors whose data lie in an arena: ALTREP classes for logical, integer, double, complex
+ * and raw. Lists are ordinary lists of such vectors, since R before 4.3 has no ALTREP
+ * class for them.
+ */
+
+void rg_shm_vector_init(DllInfo *dll);
+
+/* Bytes of one element of the vector types that can be shared, 0 for other types. */
+size_t rg_shm_vector_unit(SEXPTYPE type);
+
+/* The arena that handles are written for (worker) or resolved in (parent) between the two
+   calls. `copy`: vectors that are read become ordinary ones. Calls do not nest. */
+void rg_shm_vector_begin(rg_arena *arena, int copy);
+void rg_shm_vector_finish(void);
+
+/* A stand-in for `x` that serialises as the handle of `span`; its attributes are those of
+   x, its data cannot be read. */
+SEXP rg_shm_vector_stand_in(SEXP x, rg_span span);
+
+/* Whether `x` is a shared vector whose pages in `arena` are as the owner left them, so
+   that its handle says all. */
+int rg_shm_vector_is_pristine(SEXP x, const rg_arena *arena);
+
+/* Whether `x` is a shared vector at all. */
+int rg_shm_vector_is(SEXP x);
+
+#endif

@@ -1,0 +1,126 @@
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "sys-fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#ifdef __linux__
+#include <sys/epoll.h>
+#endif
+#include <sys/mman.h>
+#include <unistd.h>
+
+static int set_flag(int fd, int get, int set, int flag) {
+  int flags = fcntl(fd, get);
+  return flags < 0 ? -1 : fcntl(fd, set, flags | flag);
+}
+
+int rg_fd_pipe(int fd[2], int nonblock) {
+  if (pipe(fd) < 0) return -1;
+  for (int end = 0; end < 2; end++) {
+    int wanted = nonblock & (end == 0 ? RG_FD_READ_END : RG_FD_WRITE_END);
+    if (set_flag(fd[end], F_GETFD, F_SETFD, FD_CLOEXEC) < 0 ||
+        (wanted && set_flag(fd[end], F_GETFL, F_SETFL, O_NONBLOCK) < 0)) {
+      int saved = errno;
+      rg_fd_close(&fd[0]);
+      rg_fd_close(&fd[1]);
+      errno = saved;
+      return -1;
+    }
+  }
+  return 0;
+}
+
+int rg_fd_memory(const char *label) {
+#ifdef MFD_CLOEXEC
+  return memfd_create(label, MFD_CLOEXEC);
+#else
+  /* No memfd (macOS): a POSIX object whose name is removed before anyone can use it. */
+  char name[32];
+  for (int attempt = 0; attempt < 64; attempt++) {
+    snprintf(name, sizeof name, "/rg%d.%d", (int)getpid(), attempt);
+    int fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (fd >= 0) {
+      shm_unlink(name);
+      set_flag(fd, F_GETFD, F_SETFD, FD_CLOEXEC);
+      return fd;
+    }
+    if (errno != EEXIST) return -1;
+  }
+  (void)label;
+  return -1;
+#endif
+}
+
+int rg_fd_pwrite_all(int fd, const void *data, size_t size, int64_t offset) {
+  /* Linux moves at most 0x7ffff000 bytes in one call. */
+  const size_t most = (size_t)1 << 30;
+  const char *at = data;
+  while (size > 0) {
+    ssize_t n = pwrite(fd, at, size < most ? size : most, (off_t)offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return -1;
+    if (n == 0) {
+      errno = ENOSPC;
+      return -1;
+    }
+    at += n;
+    offset += n;
+    size -= (size_t)n;
+  }
+  return 0;
+}
+
+int rg_fd_reserve(int fd, int64_t offset, int64_t size) {
+#ifdef __linux__
+  int failed;
+  do {
+    failed = fallocate(fd, 0, (off_t)offset, (off_t)size);
+  } while (failed < 0 && errno == EINTR);
+  return failed < 0 && (errno == EOPNOTSUPP || errno == ENOSYS) ? 0 : failed;
+#else
+  (void)fd, (void)offset, (void)size;
+  return 0;
+#endif
+}
+
+int rg_fd_punch(int fd, int64_t offset, int64_t size) {
+#ifdef FALLOC_FL_PUNCH_HOLE
+  return fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
+#else
+  (void)fd, (void)offset, (void)size;
+  return 0;
+#endif
+}
+
+int rg_fd_watch(const int *fds, int count) {
+#ifdef __linux__
+  int watch = epoll_create1(EPOLL_CLOEXEC);
+  for (int i = 0; i < count && watch >= 0; i++) {
+    struct epoll_event event = {.events = EPOLLIN};
+    if (fds[i] >= 0 && epoll_ctl(watch, EPOLL_CTL_ADD, fds[i], &event) < 0) rg_fd_close(&watch);
+  }
+  return watch;
+#else
+  (void)fds, (void)count;
+  errno = ENOSYS;
+  return -1;
+#endif
+}
+
+int rg_fd_watch_ready(int watch) {
+#ifdef __linux__
+  struct epoll_event event;
+  return watch >= 0 && epoll_wait(watch, &event, 1, 0) == 0 ? 0 : 1;
+#else
+  (void)watch;
+  return 1;
+#endif
+}
+
+void rg_fd_close(int *fd) {
+  if (*fd >= 0) close(*fd);
+  *fd = -1;
+}

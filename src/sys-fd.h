@@ -1,0 +1,37 @@
+#ifndef RG_SYS_FD_H
+#define RG_SYS_FD_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* All functions return 0 or a count on success and -1 with errno set on failure. */
+
+/* A pipe whose ends are closed by exec; `nonblock` says which ends must not block. */
+enum { RG_FD_READ_END = 1, RG_FD_WRITE_END = 2 };
+int rg_fd_pipe(int fd[2], int nonblock);
+
+/* An unnamed file in memory: it is listed nowhere and gone with its last descriptor. */
+int rg_fd_memory(const char *label);
+
+/* Reserves the pages of [offset, offset + size), so that writing them cannot fail for want of
+   memory. A system that cannot do so does nothing; there the write reports the want. */
+int rg_fd_reserve(int fd, int64_t offset, int64_t size);
+
+/* Writes all `size` bytes at `offset`, whatever the kernel takes at a time. */
+int rg_fd_pwrite_all(int fd, const void *data, size_t size, int64_t offset);
+
+/* Gives the pages of [offset, offset + size) back; they read as zero afterwards. */
+int rg_fd_punch(int fd, int64_t offset, int64_t size);
+
+/* A descriptor that knows which of the given ones (negative ones are left out) can be read.
+   To ask it is the cheapest of all system calls that can answer that while the answer is no. */
+int rg_fd_watch(const int *fds, int count);
+
+/* Whether any of the watched can be read, without waiting; 1 if that cannot be told. */
+int rg_fd_watch_ready(int watch);
+
+/* Closes *fd unless it is negative and sets it to -1. */
+void rg_fd_close(int *fd);
+
+#endif

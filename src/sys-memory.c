@@ -1,0 +1,135 @@
+#include "sys-memory.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sys-cgroup.h"
+
+#ifdef __APPLE__
+#include <libproc.h>
+#include <mach/mach.h>
+#include <sys/proc_info.h>
+#include <sys/resource.h>
+#include <sys/sysctl.h>
+#endif
+
+/* Version 1 writes "no limit" as the largest multiple of the page size. */
+static const int64_t unlimited = (int64_t)1 << 60;
+
+/* Page cache of files, which the kernel drops before it kills anybody (both lists, as in
+   MemAvailable). Shared memory is on the lists of anonymous pages and so is not in it. */
+static int64_t reclaimable(const char *folder, int version) {
+  const char *const keys[] = {"total_inactive_file", "total_active_file"};
+  const char *const unified[] = {"inactive_file", "active_file"};
+  int64_t size[2];
+  rg_cgroup_read_keys(folder, "memory.stat", version == 2 ? unified : keys, size, 2);
+  return (size[0] > 0 ? size[0] : 0) + (size[1] > 0 ? size[1] : 0);
+}
+
+static int visit_limit(const char *folder, int version, void *data) {
+  rg_memory *memory = data;
+  int64_t limit, used;
+  const char *limit_file = version == 2 ? "memory.max" : "memory.limit_in_bytes";
+  const char *used_file = version == 2 ? "memory.current" : "memory.usage_in_bytes";
+  if (rg_cgroup_read(folder, limit_file, &limit, 1) != 1 || limit >= unlimited) return 0;
+  if (rg_cgroup_read(folder, used_file, &used, 1) != 1) return 0;
+  used -= reclaimable(folder, version);
+  if (used < 0) used = 0;
+  int64_t room = limit > used ? limit - used : 0;
+  if (memory->limit < 0 || room < memory->limit - memory->used) {
+    memory->limit = limit;
+    memory->used = used;
+  }
+  if (memory->available < 0 || room < memory->available) memory->available = room;
+  return 0;
+}
+
+#ifdef __APPLE__
+static int read_machine(const char *root, rg_memory *memory) {
+  (void)root;
+  size_t size = sizeof memory->total;
+  if (sysctlbyname("hw.memsize", &memory->total, &size, NULL, 0) != 0) return -1;
+  vm_statistics64_data_t pages;
+  mach_msg_type_number_t count = HOST_VM_INFO64_COUNT;
+  if (host_statistics64(mach_host_self(), HOST_VM_INFO64, (host_info64_t)&pages, &count) ==
+      KERN_SUCCESS) {
+    int64_t free_pages = (int64_t)pages.free_count + pages.inactive_count + pages.purgeable_count;
+    memory->machine = free_pages * sysconf(_SC_PAGESIZE);
+  }
+  return 0;
+}
+#else
+/* /proc writes sizes in units of 1024 bytes and calls them kB. */
+static int64_t bytes_of(int64_t kilobytes) {
+  return kilobytes < 0 || kilobytes > INT64_MAX / 1024 ? -1 : kilobytes * 1024;
+}
+
+static int read_machine(const char *root, rg_memory *memory) {
+  char proc[RG_CGROUP_PATH];
+  if (snprintf(proc, sizeof proc, "%s/proc", root) >= (int)sizeof proc) return -1;
+  const char *const keys[] = {"MemTotal", "MemAvailable"};
+  int64_t size[2];
+  rg_cgroup_read_keys(proc, "meminfo", keys, size, 2);
+  memory->total = bytes_of(size[0]);
+  memory->machine = bytes_of(size[1]);
+  return memory->total < 0 ? -1 : 0;
+}
+#endif
+
+int rg_memory_read_at(const char *root, rg_memory *memory) {
+  memory->total = memory->available = memory->machine = memory->limit = memory->used = -1;
+  if (read_machine(root, memory) < 0) return -1;
+  memory->available = memory->machine < 0 ? memory->total : memory->machine;
+  rg_cgroup_walk(root, "memory", visit_limit, memory);
+  return 0;
+}
+
+int rg_memory_read(rg_memory *memory) { return rg_memory_read_at("", memory); }
+
+/* Only the process's own group counts: version 1 counts a kill in the victim's group and
+   not in those above it. A group without the file leaves the word to the next version. */
+static int visit_kills(const char *folder, int version, void *data) {
+  int64_t *kills = data;
+  const char *file = version == 2 ? "memory.events" : "memory.oom_control";
+  if (*kills < 0) *kills = rg_cgroup_read_key(folder, file, "oom_kill");
+  return 1;
+}
+
+int64_t rg_memory_oom_kills_at(const char *root) {
+  int64_t kills = -1;
+  rg_cgroup_walk(root, "memory", visit_kills, &kills);
+  if (kills < 0) {
+    char proc[RG_CGROUP_PATH];
+    if (snprintf(proc, sizeof proc, "%s/proc", root) < (int)sizeof proc) {
+      kills = rg_cgroup_read_key(proc, "vmstat", "oom_kill");
+    }
+  }
+  return kills;
+}
+
+int64_t rg_memory_oom_kills(void) { return rg_memory_oom_kills_at(""); }
+
+#ifdef __APPLE__
+int64_t rg_memory_anon(pid_t pid) {
+  struct proc_taskinfo info;
+  int n = proc_pidinfo(pid, PROC_PIDTASKINFO, 0, &info, sizeof info);
+  return n == (int)sizeof info ? (int64_t)info.pti_resident_size : -1;
+}
+
+int64_t rg_memory_peak(pid_t pid) {
+  struct rusage_info_v4 info;
+  if (proc_pid_rusage(pid, RUSAGE_INFO_V4, (rusage_info_t *)&info) != 0) return -1;
+  return (int64_t)info.ri_lifetime_max_phys_footprint;
+}
+#else
+static int64_t process_status(pid_t pid, const char *key) {
+  char folder[32];
+  snprintf(folder, sizeof folder, "/proc/%ld", (long)pid);
+  return bytes_of(rg_cgroup_read_key(folder, "status", key));
+}
+
+int64_t rg_memory_anon(pid_t pid) { return process_status(pid, "RssAnon"); }
+
+int64_t rg_memory_peak(pid_t pid) { return process_status(pid, "VmHWM"); }
+#endif

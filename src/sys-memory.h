@@ -1,0 +1,35 @@
+#ifndef RG_SYS_MEMORY_H
+#define RG_SYS_MEMORY_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Memory in bytes; -1 where the system does not say. */
+typedef struct {
+  int64_t total;     /* of the machine */
+  int64_t available; /* what this process may still take: the least of `machine` and what
+                        each control group leaves below its limit */
+  int64_t machine;   /* free, or reclaimable without swapping, on the whole machine */
+  int64_t limit;     /* of the control group with least room, -1 without any limit */
+  int64_t used;      /* in that group, page cache that can be reclaimed not counted */
+} rg_memory;
+
+/* Fills *memory: 0, or -1 if even the machine's total cannot be read. */
+int rg_memory_read(rg_memory *memory);
+
+/* The same below the folder `root` (see sys-cgroup.h). */
+int rg_memory_read_at(const char *root, rg_memory *memory);
+
+/* How many processes the out-of-memory killer has ended in this process's control group
+   since that was made, or on the machine where the group keeps no count; -1 unknown.
+   Compare two readings: the number itself says little. */
+int64_t rg_memory_oom_kills(void);
+int64_t rg_memory_oom_kills_at(const char *root);
+
+/* Resident anonymous memory of `pid`: what its end would set free. -1 unknown. */
+int64_t rg_memory_anon(pid_t pid);
+
+/* The most that was ever resident of `pid`. -1 unknown (also once it has ended). */
+int64_t rg_memory_peak(pid_t pid);
+
+#endif

@@ -1,0 +1,11 @@
+#ifndef RG_SYSTEM_H
+#define RG_SYSTEM_H
+
+#include <Rinternals.h>
+
+SEXP ffi_clock(void);
+SEXP ffi_system_message(SEXP code);
+SEXP ffi_memory_anon(SEXP pid);
+SEXP ffi_memory_oom_kills(void);
+
+#endif

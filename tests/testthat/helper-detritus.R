@@ -1,0 +1,202 @@
+# What a test file may not leave behind. First lines of a file:
+#   detritus <- detritus_snapshot()
+# and its last test:
+#   test_that("nothing is left behind", {
+#     expect_no_detritus(detritus)
+#   })
+# A test that draws random numbers itself does so under withr::local_preserve_seed().
+
+# Files that other packages cache in tempdir() for the rest of the session.
+detritus_foreign_temp <- "^(callr-|libloc_|repos_|sourceCpp-|downloaded_packages$|\\.NETmanaged)"
+
+# Options that the packages under us set on first use and never reset.
+detritus_foreign_options <- paste0(
+  "^(testthat|cli\\.|crayon|rlang|callr|processx|ps\\.|pkgload|withr|datatable|",
+  "covr|knitr|diffobj\\.|progressr|digits\\.secs$|browserNLdisabled$|stringsAsFactors$|ts\\.eps$)"
+)
+
+detritus_readlink <- function(paths) {
+  links <- Sys.readlink(paths)
+  stats::setNames(links, basename(paths))[!is.na(links) & nzchar(links)]
+}
+
+# fd number -> what it is. The fd that lists the folder is gone when its link is read.
+detritus_fds <- function() {
+  if (!dir.exists("/proc/self/fd")) return(character())
+  detritus_readlink(list.files("/proc/self/fd", full.names = TRUE))
+}
+
+# pid -> "name state" of every child, zombies included. The fields of /proc/PID/stat are counted
+# from the last ")", since the name between the parentheses may hold anything.
+detritus_children <- function() {
+  if (!dir.exists("/proc/self")) return(character())
+  pids <- list.files("/proc", pattern = "^[0-9]+$")
+  me <- as.character(Sys.getpid())
+  found <- lapply(pids, detritus_child, parent = me)
+  unlist(found)
+}
+
+detritus_child <- function(pid, parent) {
+  path <- file.path("/proc", pid, "stat")
+  line <- tryCatch(
+    suppressWarnings(readLines(path, n = 1L)),
+    error = function(e) character()
+  )
+  if (length(line) == 0L) return(NULL)
+  fields <- strsplit(sub("^.*\\) ", "", line), " ", fixed = TRUE)[[1]]
+  if (!identical(fields[2], parent)) return(NULL)
+  name <- sub("^[0-9]+ \\((.*)\\) .*$", "\\1", line)
+  stats::setNames(sprintf("%s, state %s", name, fields[1]), pid)
+}
+
+# Shared memory objects and semaphores of this user. Other sessions of the same user may come
+# and go; what counts is what is there when this file's own waiting is over.
+detritus_shm <- function() {
+  files <- list.files("/dev/shm", all.files = TRUE, no.. = TRUE)
+  info <- file.info(file.path("/dev/shm", files), extra_cols = TRUE)
+  files[!is.na(info$uid) & info$uid == detritus_uid()]
+}
+
+detritus_uid <- function() {
+  file.info(tempdir(), extra_cols = TRUE)$uid
+}
+
+# Files in tempdir(), and beside it where the folder above is ours alone (REGATTA_PRIVATE_TMP).
+detritus_temp <- function() {
+  inside <- list.files(tempdir(), all.files = TRUE, no.. = TRUE)
+  inside <- inside[!grepl(detritus_foreign_temp, inside) & !detritus_is_snapshot_pdf(inside)]
+  if (!nzchar(Sys.getenv("REGATTA_PRIVATE_TMP"))) return(inside)
+  beside <- list.files(dirname(tempdir()), all.files = TRUE, no.. = TRUE)
+  c(inside, file.path("..", beside))
+}
+
+# testthat opens a PDF device without a name for every snapshot and leaves its file.
+detritus_is_snapshot_pdf <- function(files) {
+  vapply(files, function(file) {
+    path <- file.path(tempdir(), file)
+    grepl("^file[0-9a-f]+$", file) && !dir.exists(path) && identical(detritus_head(path), "%PDF")
+  }, NA)
+}
+
+detritus_head <- function(path) {
+  tryCatch(
+    rawToChar(suppressWarnings(readBin(path, "raw", 4L))),
+    error = function(e) ""
+  )
+}
+
+detritus_options <- function() {
+  all <- options()
+  all[!grepl(detritus_foreign_options, names(all))]
+}
+
+detritus_session <- function() {
+  list(
+    option = detritus_options(),
+    `environment variable` = as.list(Sys.getenv()),
+    locale = list(all = Sys.getlocale()),
+    `working directory` = list(path = getwd()),
+    `file mode mask` = list(umask = format(Sys.umask(NA))),
+    `sink` = list(output = sink.number(), message = sink.number("message")),
+    `graphics device` = as.list(grDevices::dev.list()),
+    `attached package` = as.list(stats::setNames(search(), search())),
+    `RNG state` = list(
+      kind = RNGkind(),
+      seed = get0(".Random.seed", globalenv(), inherits = FALSE)
+    )
+  )
+}
+
+detritus_resources <- function() {
+  list(
+    `file descriptor` = detritus_fds(),
+    `child process` = detritus_children(),
+    `shared memory object` = detritus_named(detritus_shm()),
+    `temporary file` = detritus_named(detritus_temp()),
+    connection = detritus_named(rownames(showConnections()))
+  )
+}
+
+detritus_named <- function(x) {
+  x <- as.character(x)
+  stats::setNames(x, x)
+}
+
+# The first map of a session makes what the session then keeps for all later ones: the arena's file
+# descriptor, namespaces that are loaded on first use. None of that is detritus.
+detritus_warm <- function() {
+  if (!"regatta" %in% loadedNamespaces() || isTRUE(detritus_state$is_warm)) return(invisible())
+  detritus_state$is_warm <- TRUE
+  withr::with_preserve_seed(
+    regatta::par_lapply(1:2, identity, .control = regatta::par_control(workers = 2L))
+  )
+  invisible()
+}
+
+detritus_state <- new.env(parent = emptyenv())
+
+# test_that() itself changes options and environment variables while it runs; a file's top level
+# does not. Both readings are right at the end.
+detritus_snapshot <- function() {
+  detritus_warm()
+  gc()
+  plain <- detritus_session()
+  tested <- local({
+    testthat::local_test_context()
+    detritus_session()
+  })
+  list(resources = detritus_resources(), sessions = list(plain, tested))
+}
+
+# Resources that are there now and were not at the snapshot, as sentences. Two collections:
+# the finalizer of one object can make the next one unreachable.
+detritus_new_resources <- function(snapshot) {
+  gc()
+  gc()
+  now <- detritus_resources()
+  found <- lapply(names(now), function(kind) {
+    before <- snapshot$resources[[kind]]
+    fresh <- now[[kind]][!paste(names(now[[kind]]), now[[kind]]) %in% paste(names(before), before)]
+    if (length(fresh) == 0L) return(NULL)
+    same <- names(fresh) == fresh
+    sprintf("%s %s", kind, ifelse(same, fresh, sprintf("%s (%s)", names(fresh), fresh)))
+  })
+  unlist(found)
+}
+
+detritus_changed_settings <- function(snapshot) {
+  now <- detritus_session()
+  found <- lapply(names(now), function(kind) {
+    readings <- lapply(snapshot$sessions, `[[`, kind)
+    keys <- unique(c(names(now[[kind]]), unlist(lapply(readings, names))))
+    changed <- Filter(function(key) {
+      !any(vapply(readings, function(r) identical(r[[key]], now[[kind]][[key]]), logical(1)))
+    }, keys)
+    if (length(changed) == 0L) return(NULL)
+    sprintf("%s `%s` changed", kind, changed)
+  })
+  unlist(found)
+}
+
+# Processes that were told to end need a moment; everything else is checked once they are gone.
+detritus_found <- function(snapshot, timeout = 5, except = NULL) {
+  left <- function() {
+    found <- detritus_new_resources(snapshot)
+    if (is.null(except)) found else found[!grepl(except, found)]
+  }
+  tryCatch(wait_until(length(left()) == 0L, timeout), error = function(e) NULL)
+  found <- c(left(), detritus_changed_settings(snapshot))
+  if (length(found) > 0L) found
+}
+
+# `except`: a regular expression for resources that something other than regatta leaves. The one
+# known case: once processx has run, zombies of `parallel` stay, since each of the two replaces the
+# other's handler of SIGCHLD ("^child process .*state Z").
+expect_no_detritus <- function(snapshot, except = NULL) {
+  found <- detritus_found(snapshot, except = except)
+  testthat::expect(
+    length(found) == 0L,
+    paste0("this test file left behind:\n", paste0("* ", found, collapse = "\n"))
+  )
+  invisible(NULL)
+}

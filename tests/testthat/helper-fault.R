@@ -1,0 +1,188 @@
+# What the fault tests share: making a fault for real, and finding what it left behind.
+
+# A number as seed leaves the session's RNG alone, and without a dump no file is written.
+two_workers <- function(..., workers = 2L, seed = 1L, dump = "no") {
+  par_control(workers = workers, progress = FALSE, seed = seed, dump = dump, ...)
+}
+
+# Calls `fun` in a new R session with regatta attached. The session and everything it starts carry
+# a mark in their environment, by which survivors are found. `wrap` is a command that is put
+# before Rscript, such as c("unshare", "-m"); `base` a folder that another user can reach.
+fault_start <- function(fun, args = list(), wrap = character(), env = character(),
+                        base = tempdir()) {
+  # processx draws the number of a process from the session's generator.
+  withr::local_preserve_seed()
+  dir <- tempfile("fault-", tmpdir = base)
+  dir.create(dir)
+  if (base != tempdir()) Sys.chmod(dir, "1777", use_umask = FALSE)
+  environment(fun) <- globalenv()
+  saveRDS(list(fun = fun, args = args), file.path(dir, "job.rds"))
+  writeLines(c(
+    "suppressPackageStartupMessages(library(regatta))",
+    "dir <- commandArgs(TRUE)",
+    "job <- readRDS(file.path(dir, \"job.rds\"))",
+    "run <- job$fun",
+    "value <- do.call(\"run\", job$args)",
+    "saveRDS(value, file.path(dir, \"value.part\"))",
+    "file.rename(file.path(dir, \"value.part\"), file.path(dir, \"value.rds\"))"
+  ), file.path(dir, "job.R"))
+  mark <- paste0("REGATTA_TEST_MARK=", basename(dir), "-", Sys.getpid())
+  command <- c(
+    wrap, file.path(R.home("bin"), "Rscript"), "--vanilla", file.path(dir, "job.R"), dir
+  )
+  variables <- c(
+    "current",
+    # Where a killed session leaves its temporary files, they go with the folder.
+    R_LIBS = paste(.libPaths(), collapse = ":"), R_TESTS = "", TMPDIR = dir,
+    stats::setNames(sub("^[^=]*=", "", mark), sub("=.*", "", mark)), env
+  )
+  process <- processx::process$new(
+    command[[1L]], command[-1L],
+    stdin = "|", stdout = file.path(dir, "stdout"), stderr = file.path(dir, "stderr"),
+    env = variables, wd = dir, cleanup = TRUE
+  )
+  structure(list(process = process, mark = mark, dir = dir), class = "fault_session")
+}
+
+# A session that is ended, with all its descendants, at the end of the caller.
+local_session <- function(..., frame = parent.frame()) {
+  session <- fault_start(...)
+  withr::defer(fault_end(session), envir = frame)
+  session
+}
+
+fault_text <- function(session, stream) {
+  path <- file.path(session$dir, stream)
+  if (file.exists(path)) readLines(path, warn = FALSE) else character()
+}
+
+# Waits for a line of stdout that matches `pattern` for the `times`-th time.
+fault_wait_line <- function(session, pattern, times = 1L, timeout = 60) {
+  seen <- function() sum(grepl(pattern, fault_text(session, "stdout"))) >= times
+  wait_until(function() seen() || !session$process$is_alive(), timeout, pattern)
+  if (!seen()) {
+    stop("the session ended before it printed \"", pattern, "\":\n", fault_story(session))
+  }
+  invisible(TRUE)
+}
+
+fault_tell <- function(session, line) {
+  session$process$write_input(paste0(line, "\n"))
+}
+
+fault_story <- function(session) {
+  paste(c(
+    utils::tail(fault_text(session, "stdout"), 20L),
+    utils::tail(fault_text(session, "stderr"), 20L)
+  ), collapse = "\n")
+}
+
+# The value of the session's function. A session that does not end in time is killed, with all its
+# descendants, and that is an error.
+fault_value <- function(session, timeout = 120) {
+  on.exit(fault_end(session))
+  wait_until(function() !session$process$is_alive(), timeout, "the end of the session")
+  path <- file.path(session$dir, "value.rds")
+  if (!file.exists(path)) {
+    stop("the session gave no value, exit status ", session$process$get_exit_status(), ":\n",
+      fault_story(session))
+  }
+  list(
+    value = readRDS(path), status = session$process$get_exit_status(),
+    stdout = fault_text(session, "stdout"), stderr = fault_text(session, "stderr")
+  )
+}
+
+fault_end <- function(session) {
+  for (pid in marked_pids(session$mark)) {
+    tools::pskill(pid, tools::SIGKILL)
+  }
+  session$process$kill()
+  unlink(session$dir, recursive = TRUE)
+}
+
+fault_run <- function(fun, args = list(), ..., timeout = 120) {
+  fault_value(fault_start(fun, args, ...), timeout)
+}
+
+# Processes, however related, whose environment at exec held `mark`. Zombies have none.
+marked_pids <- function(mark) {
+  has_mark <- function(pid) {
+    path <- file.path("/proc", pid, "environ")
+    bytes <- tryCatch(
+      suppressWarnings(readBin(path, "raw", 262144L)),
+      error = function(e) raw()
+    )
+    bytes[bytes == as.raw(0L)] <- as.raw(10L)
+    mark %in% strsplit(rawToChar(bytes), "\n", fixed = TRUE)[[1L]]
+  }
+  pids <- list.files("/proc", pattern = "^[0-9]+$")
+  as.integer(pids[vapply(pids, has_mark, NA)])
+}
+
+# tools::pskill() takes no process group.
+signal_group <- function(pid, signal, times = 1L, gap = 0) {
+  one <- sprintf("kill -s %s -- -%d", signal, pid)
+  system(paste(rep(one, times), collapse = sprintf("; sleep %s; ", gap)), ignore.stderr = TRUE)
+}
+
+is_running <- function(pid) {
+  stat <- tryCatch(
+    suppressWarnings(readLines(file.path("/proc", pid, "stat"))),
+    error = function(e) character()
+  )
+  length(stat) == 1L && !grepl("\\) [ZX] ", stat)
+}
+
+# A condition among `cnd` and its parents that has `class`, or NULL.
+find_condition <- function(cnd, class) {
+  while (inherits(cnd, "condition") && !inherits(cnd, class)) {
+    cnd <- cnd$parent
+  }
+  if (inherits(cnd, class)) cnd
+}
+
+# Compiles C for R's .C() or .Call(), or, with `preload`, for LD_PRELOAD.
+fault_compile <- function(code, name, preload = FALSE, flags = character(),
+                          env = parent.frame()) {
+  dir <- withr::local_tempdir("compile-", .local_envir = env)
+  source <- file.path(dir, paste0(name, ".c"))
+  library <- file.path(dir, paste0(name, .Platform$dynlib.ext))
+  writeLines(code, source)
+  config <- function(what) {
+    scan(text = system2(file.path(R.home("bin"), "R"), c("CMD", "config", what), stdout = TRUE),
+      what = "", quiet = TRUE)
+  }
+  cc <- config("CC")
+  if (Sys.which(cc[[1L]]) == "") {
+    testthat::skip("no C compiler")
+  }
+  headers <- if (preload) character() else config("--cppflags")
+  arguments <- c(
+    cc[-1L], "-O0", "-shared", "-fPIC", headers, flags, source, "-o", library, if (preload) "-ldl"
+  )
+  log <- suppressWarnings(system2(cc[[1L]], arguments, stdout = TRUE, stderr = TRUE))
+  if (!file.exists(library)) {
+    testthat::skip(paste("the C compiler refuses this:", paste(log, collapse = " ")))
+  }
+  library
+}
+
+skip_unless_linux <- function() {
+  if (!file.exists("/proc/self/environ")) testthat::skip("no Linux /proc")
+}
+
+skip_unless_command <- function(command) {
+  if (Sys.which(command) == "") testthat::skip(paste("no command", command))
+}
+
+is_root <- function() {
+  identical(system2("id", "-u", stdout = TRUE), "0")
+}
+
+# Bytes that could be taken without harm to others, 0 where the system does not say.
+memory_available <- function() {
+  if (!file.exists("/proc/meminfo")) return(0)
+  line <- grep("^MemAvailable:", readLines("/proc/meminfo"), value = TRUE)
+  1024 * as.numeric(gsub("[^0-9]", "", line))
+}

@@ -1,0 +1,67 @@
+# The check that ends every test file, checked itself: each kind of detritus is made and found.
+
+snapshot_here <- detritus_snapshot()
+
+found_after <- function(code) {
+  before <- detritus_snapshot()
+  force(code)
+  detritus_found(before, timeout = 0)
+}
+
+test_that("a session left as it was passes", {
+  expect_identical(found_after(sum(1:10)), NULL)
+  expect_no_detritus(detritus_snapshot())
+})
+
+test_that("what is left makes the check fail", {
+  before <- detritus_snapshot()
+  withr::local_options(regatta.test_detritus = TRUE)
+  expect_failure(expect_no_detritus(before), "option `regatta.test_detritus` changed")
+})
+
+test_that("a child is found until it is collected", {
+  skip_on_os(c("mac", "windows"))
+  before <- detritus_snapshot()
+  child <- parallel::mcparallel(NULL)
+  found <- detritus_found(before, timeout = 0)
+  parallel::mccollect(child)
+  expect_match(found, sprintf("^child process %d \\(R, state .\\)$", child$pid), all = FALSE)
+  expect_identical(detritus_found(before), NULL)
+})
+
+test_that("a file descriptor and a connection are found", {
+  skip_on_os(c("mac", "windows"))
+  before <- detritus_snapshot()
+  connection <- file(test_path("test-detritus.R"), "r")
+  found <- detritus_found(before, timeout = 0)
+  close(connection)
+  expect_match(found, "^file descriptor [0-9]+ \\(.*test-detritus.R\\)$", all = FALSE)
+  expect_match(found, "^connection", all = FALSE)
+})
+
+test_that("a file in the temporary folder is found", {
+  path <- withr::local_tempfile(fileext = ".left")
+  found <- found_after(file.create(path))
+  expect_identical(found, paste("temporary file", basename(path)))
+})
+
+test_that("changed options, variables, folders, streams and devices are found", {
+  withr::local_preserve_seed()
+  set.seed(1)
+  expect_identical(found_after(withr::local_options(digits = 3)), "option `digits` changed")
+  expect_identical(
+    found_after(withr::local_envvar(REGATTA_TEST_DETRITUS = "1")),
+    "environment variable `REGATTA_TEST_DETRITUS` changed"
+  )
+  expect_identical(found_after(withr::local_dir(tempdir())), "working directory `path` changed")
+  expect_identical(found_after(runif(1)), "RNG state `seed` changed")
+  expect_match(found_after(withr::local_output_sink(nullfile())), "^sink `output`", all = FALSE)
+  expect_match(
+    found_after(withr::local_pdf(withr::local_tempfile(fileext = ".pdf"))),
+    "^graphics device", all = FALSE
+  )
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(snapshot_here)
+})

@@ -1,0 +1,179 @@
+detritus <- detritus_snapshot()
+
+# The documents name files, functions and exports: what they name must be there.
+
+# The sources are beside an uninstalled package, and named by the caller when R CMD check runs this.
+doc_root <- function() {
+  candidates <- c(Sys.getenv("REGATTA_SOURCE"), test_path("..", ".."))
+  found <- candidates[file.exists(file.path(candidates, "docs", "ARCHITECTURE.md"))]
+  if (length(found) == 0L) skip("the sources of the package are not here")
+  found[[1L]]
+}
+
+doc_files <- function(root) {
+  docs <- file.path("docs", list.files(file.path(root, "docs"), "[.]md$"))
+  pages <- c("README.md", "NEWS.md", docs)
+  stats::setNames(file.path(root, pages), pages)
+}
+
+read_text <- function(path) {
+  paste(readLines(path, encoding = "UTF-8", warn = FALSE), collapse = "\n")
+}
+
+all_matches <- function(pattern, text) {
+  regmatches(text, gregexpr(pattern, text, perl = TRUE))[[1L]]
+}
+
+# Code spans outside of blocks, without their marks and with one space for a line break.
+code_spans <- function(text) {
+  text <- gsub("(?s)\n```.*?\n```(?=\n|$)", "\n", text, perl = TRUE)
+  gsub("\\s+", " ", gsub("`", "", all_matches("`[^`]+`", text)))
+}
+
+# Paths into the tree among the code spans; `test-fault-*.R` stands for at least one file.
+missing_paths <- function(root, text) {
+  folders <- "^(R|src|man|docs|bench|tools|tests|demo|examples|inst)/"
+  paths <- grep(folders, code_spans(text), value = TRUE)
+  paths <- grep("[ ()<>]", paths, value = TRUE, invert = TRUE)
+  there <- vapply(paths, function(path) length(Sys.glob(file.path(root, path))) > 0L, NA)
+  unique(paths[!there])
+}
+
+# [text](target) with a target in this tree; a part after # is a heading of the page.
+broken_links <- function(page, text) {
+  targets <- sub("^.*\\]\\(([^)]*)\\)$", "\\1", all_matches("\\]\\([^)]+\\)", text))
+  targets <- grep("^[a-z]+:", targets, value = TRUE, invert = TRUE)
+  ok <- vapply(targets, function(target) {
+    file <- sub("#.*$", "", target)
+    other <- if (nzchar(file)) file.path(dirname(page), file) else page
+    heading <- sub("^[^#]*#?", "", target)
+    file.exists(other) && (!nzchar(heading) || heading %in% anchors(read_text(other)))
+  }, NA)
+  targets[!ok]
+}
+
+anchors <- function(text) {
+  headings <- sub("^#+ +", "", grep("^#+ ", strsplit(text, "\n")[[1L]], value = TRUE))
+  gsub(" ", "-", gsub("[^a-z0-9 -]", "", tolower(headings)))
+}
+
+# "`run_result()` in `R/driver.R`", also with several functions before the file: each must be
+# defined in that file.
+misplaced_functions <- function(root, text) {
+  name <- "`[A-Za-z_.]+\\(\\)`"
+  claims <- all_matches(sprintf("%s(?:(?:,|\\s+and)\\s+%s)*\\s+in\\s+`[^`]+`", name, name), text)
+  wrong <- lapply(claims, function(claim) {
+    spans <- code_spans(claim)
+    path <- file.path(root, spans[[length(spans)]])
+    names <- sub("()", "", spans[-length(spans)], fixed = TRUE)
+    code <- if (file.exists(path)) readLines(path, warn = FALSE) else character()
+    here <- vapply(names, defines, NA, code = code)
+    sprintf("%s() in %s", names, spans[[length(spans)]])[!here]
+  })
+  as.character(unlist(wrong))
+}
+
+# At the start of a line an R function is assigned to, a C function has its type before it.
+defines <- function(name, code) {
+  r <- sprintf("^%s <- function\\(", gsub(".", "\\.", name, fixed = TRUE))
+  c <- sprintf("^[a-zA-Z_].*\\b%s\\(", name)
+  declares <- grepl(";\\s*$", code)
+  any(grepl(r, code) | (grepl(c, code, perl = TRUE) & !declares & !grepl("<-", code)))
+}
+
+help_aliases <- function() {
+  pages <- tools::Rd_db("regatta")
+  text <- unlist(lapply(pages, as.character))
+  text <- paste(text, collapse = "")
+  sub("^.*\\{(.*)\\}$", "\\1", all_matches("\\\\alias\\{[^}]+\\}", text))
+}
+
+test_that("every exported name has a page", {
+  if (length(tools::Rd_db("regatta")) == 0L) skip("the package is installed without its help pages")
+  expect_identical(setdiff(getNamespaceExports("regatta"), help_aliases()), character())
+})
+
+test_that("every exported name is in the README or the NEWS", {
+  root <- doc_root()
+  text <- paste(read_text(file.path(root, "README.md")), read_text(file.path(root, "NEWS.md")))
+  named <- vapply(getNamespaceExports("regatta"), grepl, NA, x = text, fixed = TRUE)
+  expect_identical(names(named)[!named], character())
+})
+
+test_that("every condition class of the code is on its page", {
+  root <- doc_root()
+  code <- unlist(lapply(list.files(file.path(root, "R"), full.names = TRUE), read_text))
+  classes <- unique(unlist(lapply(code, all_matches, pattern = "regatta_(error|warning)_[a-z]+")))
+  page <- read_text(file.path(root, "man", "regatta-conditions.Rd"))
+  expect_gt(length(classes), 5L)
+  expect_identical(classes[!vapply(classes, grepl, NA, x = page, fixed = TRUE)], character())
+})
+
+test_that("every link of a document leads somewhere", {
+  for (page in doc_files(doc_root())) {
+    expect_identical(broken_links(page, read_text(page)), character(), label = basename(page))
+  }
+})
+
+test_that("every path that a document names exists", {
+  root <- doc_root()
+  for (page in doc_files(root)) {
+    expect_identical(missing_paths(root, read_text(page)), character(), label = basename(page))
+  }
+})
+
+test_that("every function is in the file that a document says", {
+  root <- doc_root()
+  for (page in doc_files(root)) {
+    expect_identical(
+      misplaced_functions(root, read_text(page)), character(), label = basename(page)
+    )
+  }
+})
+
+test_that("the table of floors is that of tools/floors.csv", {
+  root <- doc_root()
+  text <- read_text(file.path(root, "docs", "ARCHITECTURE.md"))
+  floors <- utils::read.csv(file.path(root, "tools", "floors.csv"))
+  rows <- sprintf("`%s`: %s", floors$prefix, floors$what)
+  expect_identical(rows[!vapply(rows, grepl, NA, x = text, fixed = TRUE)], character())
+})
+
+test_that("the words of the README run and give what it shows", {
+  root <- doc_root()
+  text <- read_text(file.path(root, "README.md"))
+  expect_match(text, "make demo", fixed = TRUE)
+  expect_match(text, "make test", fixed = TRUE)
+  blocks <- all_matches("(?s)```(r?)\n.*?\n```", text)
+  first <- which(startsWith(blocks, "```r\n"))[[1L]]
+  body <- function(block) strsplit(gsub("^```r?\n|\n```$", "", block), "\n")[[1L]]
+  env <- new.env(parent = globalenv())
+  withr::local_preserve_seed()
+  printed <- capture.output(suppressWarnings(source(
+    textConnection(body(blocks[[first]])), local = env, print.eval = TRUE
+  )))
+  shown <- grep("Warning messages:|^[0-9]: In ", body(blocks[[first + 1L]]), value = TRUE,
+    invert = TRUE)
+  # Which of two workers prints first is chance.
+  expect_setequal(trimws(printed), trimws(shown))
+})
+
+test_that("the checks of this file find what they look for", {
+  root <- withr::local_tempdir()
+  dir.create(file.path(root, "R"))
+  writeLines(c("here <- function() 1", "  away(1)"), file.path(root, "R", "a.R"))
+  page <- file.path(root, "page.md")
+  text <- paste(
+    "# One heading", "`R/a.R`, `R/b.R`, `here()` and `away()` in `R/a.R`,",
+    "[good](page.md#one-heading) [bad](gone.md) [worse](#nowhere) [web](https://example.org)",
+    sep = "\n"
+  )
+  writeLines(text, page)
+  expect_identical(missing_paths(root, text), "R/b.R")
+  expect_identical(misplaced_functions(root, text), "away() in R/a.R")
+  expect_identical(broken_links(page, text), c("gone.md", "#nowhere"))
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})

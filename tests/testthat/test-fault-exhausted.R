@@ -1,0 +1,129 @@
+detritus <- detritus_snapshot()
+
+# Runs `attempt` in a session once for each of `limits`, a number of resources that are left, with
+# prlimit's `what` set meanwhile. The session prints what it has left and what came of it.
+# `become` is the command that makes root another user.
+under_limits <- function(what, limits, become = character(), ...) {
+  skip_unless_command("prlimit")
+  session <- fault_start(function(limits) {
+    input <- file("stdin", "r")
+    descriptors <- function() length(list.files("/proc/self/fd"))
+    children <- function() {
+      path <- sprintf("/proc/%d/task/%d/children", Sys.getpid(), Sys.getpid())
+      length(scan(path, quiet = TRUE))
+    }
+    control <- par_control(workers = 4L, progress = FALSE, batch = 1L, dump = "no")
+    f <- function(i) {
+      Sys.sleep(0.01)
+      c(i, Sys.getpid())
+    }
+    attempt <- function() {
+      tryCatch({
+        got <- par_lapply(1:8, f, .control = control)
+        right <- identical(vapply(got, `[`, 0L, 1L), 1:8)
+        list(class = if (right) "values" else "wrong values", text = "")
+      }, error = function(e) list(class = class(e)[[1L]], text = conditionMessage(e)))
+    }
+    attempt()
+    gc()
+    used <- descriptors() - 1L
+    outcomes <- list()
+    for (limit in limits) {
+      cat("lower", used + limit, "\n")
+      readLines(input, 1L)
+      outcome <- suppressWarnings(attempt())
+      cat("raise\n")
+      readLines(input, 1L)
+      gc()
+      outcome$left <- c(descriptors() - 1L - used, children())
+      outcome$next_call <- attempt()$class
+      outcomes <- c(outcomes, list(outcome))
+    }
+    outcomes
+  }, list(limits = limits), wrap = become, ...)
+  pid <- session$process$get_pid()
+  set <- function(to) {
+    command <- c(become, "prlimit", "--pid", pid, sprintf("--%s=%s:", what, to))
+    if (system2(command[[1L]], command[-1L]) != 0L) {
+      fault_end(session)
+      stop("prlimit cannot set the limit")
+    }
+  }
+  for (k in seq_along(limits)) {
+    fault_wait_line(session, "^lower", times = k)
+    used <- as.integer(sub("lower ", "", grep("^lower", fault_text(session, "stdout"),
+      value = TRUE)[[k]]))
+    set(if (what == "nofile") used else limits[[k]])
+    fault_tell(session, "lowered")
+    fault_wait_line(session, "^raise", times = k)
+    set(1000L)
+    fault_tell(session, "raised")
+  }
+  fault_value(session)$value
+}
+
+expect_clean_outcomes <- function(outcomes) {
+  for (outcome in outcomes) {
+    expect_identical(outcome$left, c(0L, 0L))
+    expect_identical(outcome$next_call, "values")
+    if (outcome$class != "values") {
+      expect_identical(outcome$class, "regatta_error_start")
+      expect_match(outcome$text, "open files|processes|Resource temporarily|memory")
+    }
+  }
+  vapply(outcomes, function(outcome) outcome$class, "")
+}
+
+test_that("with few descriptors left there are fewer workers or a clear error, and no leak", {
+  skip_unless_linux()
+  classes <- expect_clean_outcomes(under_limits("nofile", 1:40))
+  expect_identical(classes[[1L]], "regatta_error_start")
+  expect_identical(classes[[40L]], "values")
+})
+
+test_that("with few processes left there are fewer workers or a clear error, and no leak", {
+  skip_unless_linux()
+  if (!is_root()) skip("only root can be another user for this")
+  skip_unless_command("setpriv")
+  withr::local_preserve_seed()
+  # A number nobody else has: the limit counts all processes of a user.
+  user <- 50000L + Sys.getpid() %% 10000L
+  become <- c("setpriv", paste0("--reuid=", user), paste0("--regid=", user), "--clear-groups")
+  dir <- tempfile("home-", tmpdir = dirname(tempdir()))
+  dir.create(dir)
+  withr::defer(unlink(dir, recursive = TRUE))
+  Sys.chmod(dir, "1777", use_umask = FALSE)
+  reach <- sprintf("test -r '%s/DESCRIPTION' -a -w '%s'", find.package("regatta"), dir)
+  if (processx::run(become[[1L]], c(become[-1L], "sh", "-c", reach), FALSE)$status != 0L) {
+    skip("the library or the temporary folder is closed to an ordinary user")
+  }
+  classes <- expect_clean_outcomes(under_limits(
+    "nproc", 1:6, become = become, env = c(TMPDIR = dir, HOME = dir), base = dir
+  ))
+  expect_identical(classes[[1L]], "regatta_error_start")
+  expect_true("values" %in% classes[2:6])
+})
+
+test_that("workers that die before they begin are an error, not a loop", {
+  skip_unless_linux()
+  shim <- fault_compile(c(
+    "#include <signal.h>",
+    "#include <stdlib.h>",
+    "#include <sys/prctl.h>",
+    "int prctl(int option, ...) {",
+    "  if (option == PR_SET_PDEATHSIG && getenv(\"REGATTA_TEST_DIE\")) raise(SIGKILL);",
+    "  return 0;",
+    "}"
+  ), "stillborn", preload = TRUE)
+  got <- fault_run(function() {
+    control <- par_control(workers = 2L, progress = FALSE, dump = "no")
+    failed <- tryCatch(par_lapply(1:4, identity, .control = control), error = identity)
+    Sys.unsetenv("REGATTA_TEST_DIE")
+    list(class = class(failed)[[1L]], after = par_lapply(1:4, identity, .control = control))
+  }, env = c(LD_PRELOAD = shim, REGATTA_TEST_DIE = "1"), timeout = 60)$value
+  expect_identical(got, list(class = "regatta_error_start", after = as.list(1:4)))
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})

@@ -1,0 +1,100 @@
+detritus <- detritus_snapshot()
+
+# A memory cgroup below the root, version 1 or 2, as list(procs = , limit = , path = ).
+local_cgroup <- function(bytes, env = parent.frame()) {
+  roots <- c("/sys/fs/cgroup/memory", "/sys/fs/cgroup")
+  files <- c("memory.limit_in_bytes", "memory.max")
+  for (k in 1:2) {
+    path <- file.path(roots[[k]], paste0("regatta-test-", Sys.getpid()))
+    made <- suppressWarnings(dir.create(path, showWarnings = FALSE))
+    if (!made) next
+    withr::defer(
+      wait_until(function() system2("rmdir", path, stderr = FALSE) == 0L, 20, "the end of cgroup"),
+      envir = env
+    )
+    limit <- file.path(path, files[[k]])
+    if (!file.exists(limit)) next
+    swap <- file.path(path, c("memory.memsw.limit_in_bytes", "memory.swap.max")[[k]])
+    text <- format(bytes, scientific = FALSE)
+    set <- tryCatch({
+      suppressWarnings(writeLines(text, limit))
+      TRUE
+    }, error = function(e) FALSE)
+    if (!set) next
+    try(suppressWarnings(writeLines(c(text, "0")[[k]], swap)), silent = TRUE)
+    return(list(path = path, procs = file.path(path, "cgroup.procs")))
+  }
+  testthat::skip("no memory cgroup can be made here")
+}
+
+in_cgroup <- function(group) {
+  c("sh", "-c", paste0("echo $$ > ", group$procs, " && exec \"$@\""), "sh")
+}
+
+test_that("an element ended by the cgroup's OOM killer says so, and the rest go on", {
+  skip_unless_linux()
+  group <- local_cgroup(400 * 2^20)
+  got <- fault_run(function() {
+    suppressWarnings(par_lapply(1:6, function(i) {
+      if (i == 2L) {
+        held <- list()
+        for (k in 1:400) held[[k]] <- rep(k + 0, 5e5)
+        return(length(held))
+      }
+      i
+    }, .control = par_control(workers = 2L, progress = FALSE, errors = "collect")))
+  }, wrap = in_cgroup(group))$value
+  expect_identical(got[-2L], list(1L, 3L, 4L, 5L, 6L))
+  err <- got[[2L]]
+  expect_s3_class(err, "regatta_error_death")
+  expect_identical(err$signal, 9L)
+  expect_true(err$oom)
+  expect_gt(err$peak_memory, 1e8)
+  expect_match(conditionMessage(err), "OOM killer")
+})
+
+test_that("a SIGKILL by hand in a cgroup is not called an OOM kill", {
+  skip_unless_linux()
+  group <- local_cgroup(400 * 2^20)
+  got <- fault_run(function() {
+    suppressWarnings(par_lapply(1:3, function(i) {
+      if (i == 2L) tools::pskill(Sys.getpid(), tools::SIGKILL)
+      i
+    }, .control = par_control(workers = 2L, progress = FALSE, errors = "collect")))
+  }, wrap = in_cgroup(group))$value
+  expect_false(got[[2L]]$oom)
+})
+
+test_that("values that do not fit the cgroup are an error with numbers, not a death", {
+  skip_unless_linux()
+  group <- local_cgroup(500 * 2^20)
+  got <- fault_run(function() {
+    values <- list()
+    err <- NULL
+    for (k in 1:12) {
+      got <- tryCatch(
+        par_lapply(1:2, function(i) rep(i + 0, 5e6),
+          .control = par_control(workers = 1L, progress = FALSE, dump = "no")),
+        error = function(e) e
+      )
+      if (inherits(got, "error")) {
+        err <- got
+        break
+      }
+      values[[k]] <- got
+    }
+    list(error = err, sums = vapply(values, function(v) sum(v[[2L]]), 0))
+  }, wrap = in_cgroup(group))$value
+  kept <- length(got$sums)
+  expect_lt(kept, 7L)
+  memory <- find_condition(got$error, "regatta_error_memory")
+  expect_s3_class(memory, "regatta_error_memory")
+  expect_gte(memory$requested, 4e7)
+  expect_lt(memory$available, 5e8)
+  expect_match(conditionMessage(got$error), "shared memory")
+  expect_identical(got$sums, rep(1e7, kept))
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})

@@ -1,0 +1,137 @@
+detritus <- detritus_snapshot()
+
+round_trip <- function(value, ...) {
+  par_lapply(1L, function(i) value, .control = two_workers(workers = 1L, ...))[[1L]]
+}
+
+test_that("a result over 2 GiB, with more than 2^31 elements, is right", {
+  skip_on_cran()
+  skip_unless_linux()
+  size <- 3 * 2^30
+  if (memory_available() < 4.5 * size) skip("less than 13.5 GiB of memory available")
+  got <- fault_run(function(size) {
+    values <- par_lapply(1:2, function(i) {
+      if (i == 2L) return("small")
+      x <- raw(size)
+      x[c(1, 2^31 - 1, 2^31, 2^31 + 1, 2^32 %% size, size)] <- as.raw(1:6)
+      x
+    }, .control = par_control(workers = 2L, progress = FALSE))
+    x <- values[[1L]]
+    list(
+      length = length(x),
+      at = x[c(1, 2^31 - 1, 2^31, 2^31 + 1, 2^32 %% size, size)],
+      between = x[c(2, 2^31 - 2, 2^31 + 2, size - 1)],
+      other = values[[2L]]
+    )
+  }, list(size = size), timeout = 300)$value
+  expect_identical(got$length, size)
+  expect_identical(got$at, as.raw(1:6))
+  expect_identical(got$between, as.raw(c(0, 0, 0, 0)))
+  expect_identical(got$other, "small")
+})
+
+test_that("a result that is not a value outside its process is an error that says so", {
+  connection <- textConnection("text")
+  on.exit(close(connection))
+  pointer <- attr(connection, "conn_id")
+  values <- list(connection, pointer, list(1, list(pointer)))
+  for (value in values) {
+    err <- expect_error(round_trip(value), class = "regatta_error_element")
+    expect_match(conditionMessage(err), "connection|external pointer")
+    expect_identical(err$index, 1L)
+  }
+})
+
+test_that("connections and pointers that only a function's environment holds do no harm", {
+  connection <- textConnection("text")
+  on.exit(close(connection))
+  value <- par_lapply(1:2, function(i) is.null(connection), .control = two_workers())
+  expect_identical(value, list(FALSE, FALSE))
+})
+
+test_that("a pointer that is the attribute of a value is left out, not refused", {
+  connection <- textConnection("text")
+  on.exit(close(connection))
+  got <- round_trip(structure(1, cache = attr(connection, "conn_id"), note = "kept"))
+  expect_identical(as.numeric(got), 1)
+  expect_identical(attr(got, "note"), "kept")
+})
+
+test_that("a data.table is a value", {
+  skip_if_not_installed("data.table")
+  value <- data.table::data.table(x = 1:3, y = c("a", "b", "c"))
+  got <- round_trip(value)
+  expect_s3_class(got, "data.table")
+  expect_identical(as.data.frame(got), as.data.frame(value))
+})
+
+test_that("strings keep their bytes and their encodings", {
+  latin1 <- "caf\xe9"
+  Encoding(latin1) <- "latin1"
+  bytes <- "\xff\xfe"
+  Encoding(bytes) <- "bytes"
+  strings <- c(latin1, bytes, "caf\u00e9", NA, "", "ascii", "\u4e2d\u6587")
+  for (value in list(strings, rep_len(strings, 3e4L), list(strings, list(strings)))) {
+    got <- round_trip(value)
+    expect_identical(got, value)
+    expect_identical(Encoding(unlist(got)), Encoding(unlist(value)))
+  }
+  expect_identical(lapply(round_trip(strings)[c(1:3, 5:7)], charToRaw),
+    lapply(strings[c(1:3, 5:7)], charToRaw))
+  expect_identical(round_trip(stats::setNames(1:7, strings)), stats::setNames(1:7, strings))
+})
+
+test_that("a compact sequence stays compact", {
+  skip_unless_linux()
+  value <- round_trip(1:1e9)
+  expect_lt(par_last()$elements$bytes, 1e6)
+  expect_identical(length(value), 1000000000L)
+  expect_lt(length(serialize(value, NULL)), 1000)
+  expect_identical(value[c(1, 5e8, 1e9)], c(1L, 500000000L, 1000000000L))
+})
+
+test_that("S4 objects, reference classes and R6 objects arrive whole", {
+  methods::setClass("RegattaTestS4", representation(x = "numeric"), where = globalenv())
+  on.exit(methods::removeClass("RegattaTestS4", where = globalenv()))
+  value <- round_trip(methods::new("RegattaTestS4", x = c(1, 2)))
+  expect_true(methods::is(value, "RegattaTestS4"))
+  expect_identical(value@x, c(1, 2))
+
+  Counter <- methods::setRefClass("RegattaTestCounter",
+    fields = list(n = "numeric"), methods = list(add = function() n <<- n + 1),
+    where = globalenv())
+  on.exit(methods::removeClass("RegattaTestCounter", where = globalenv()), add = TRUE)
+  counter <- round_trip(Counter$new(n = 1))
+  counter$add()
+  expect_identical(counter$n, 2)
+
+  skip_if_not_installed("R6")
+  Stack <- R6::R6Class("Stack", public = list(x = NULL, push = function(v) self$x <- c(self$x, v)))
+  stack <- round_trip(Stack$new())
+  stack$push(3)
+  expect_identical(stack$x, 3)
+})
+
+test_that("environments are shared within an element's value and copied from the session's", {
+  env <- new.env()
+  env$x <- 1
+  got <- round_trip(list(env, env))
+  expect_identical(got[[1L]], got[[2L]])
+  expect_false(identical(got[[1L]], env))
+  got[[1L]]$x <- 2
+  expect_identical(got[[2L]]$x, 2)
+  expect_identical(env$x, 1)
+  holder <- new.env()
+  holder$self <- holder
+  expect_identical(round_trip(holder)$self$self$self |> class(), "environment")
+})
+
+test_that("functions work with their environments and byte code", {
+  make <- function(n) compiler::cmpfun(function(x) x + n)
+  add <- round_trip(make(5))
+  expect_identical(add(1), 6)
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})

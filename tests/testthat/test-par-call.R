@@ -1,0 +1,129 @@
+detritus <- detritus_snapshot()
+
+test_that("an expression runs elsewhere while the session goes on", {
+  gate <- withr::local_tempfile()
+  handle <- par_call({
+    while (!file.exists(gate)) Sys.sleep(0.01)
+    Sys.getpid()
+  }, .control = two_workers())
+  still_here <- 1 + 1
+  file.create(gate)
+  pid <- par_value(handle)
+  expect_true(is.integer(pid) && pid != Sys.getpid())
+  expect_identical(still_here, 2)
+})
+
+test_that("the expression sees the caller's variables as they were", {
+  x <- 1
+  handle <- par_call(x + 1, .control = two_workers())
+  x <- 100
+  expect_identical(par_value(handle), 2)
+})
+
+test_that("a value can be asked for again, and may be NULL", {
+  handle <- par_call(NULL, .control = two_workers())
+  expect_null(par_value(handle))
+  expect_null(par_value(handle))
+  handle <- par_call(rep(2, 1e5), .control = two_workers())
+  expect_identical(par_value(handle), par_value(handle))
+})
+
+test_that("several calls run at once and are collected in any order", {
+  handles <- lapply(1:4, function(i) par_call(i * 10L, .control = two_workers()))
+  expect_identical(lapply(handles[4:1], par_value), list(40L, 30L, 20L, 10L))
+})
+
+test_that("a timeout of par_value() leaves the call running", {
+  gate <- withr::local_tempfile()
+  handle <- par_call({
+    while (!file.exists(gate)) Sys.sleep(0.01)
+    "done"
+  }, .control = two_workers())
+  expect_error(par_value(handle, timeout = 0.05), class = "regatta_error_pending")
+  expect_error(par_value(handle, timeout = 0), class = "regatta_error_pending")
+  file.create(gate)
+  expect_identical(par_value(handle), "done")
+})
+
+test_that("an error is raised where the value is asked for", {
+  handle <- par_call(stop("over there"), .control = two_workers())
+  for (k in 1:2) {
+    err <- expect_error(par_value(handle), class = "regatta_error_element")
+    expect_identical(conditionMessage(err$parent), "over there")
+  }
+})
+
+test_that("a death is an error with signal or status", {
+  handle <- par_call(tools::pskill(Sys.getpid(), tools::SIGKILL), .control = two_workers())
+  expect_identical(expect_error(par_value(handle), class = "regatta_error_death")$signal, 9L)
+  handle <- par_call(quit("no", 4), .control = two_workers())
+  expect_identical(expect_error(par_value(handle), class = "regatta_error_death")$status, 4L)
+})
+
+test_that("messages and output arrive when the value is asked for", {
+  handle <- par_call({
+    message("from the call")
+    7
+  }, .control = two_workers())
+  seen <- character()
+  value <- withCallingHandlers(par_value(handle), message = function(m) {
+    seen <<- c(seen, conditionMessage(m))
+    invokeRestart("muffleMessage")
+  })
+  expect_identical(value, 7)
+  expect_match(paste(seen, collapse = ""), "from the call")
+})
+
+test_that("a time limit, a retry and a seed hold for a call too", {
+  handle <- par_call(Sys.sleep(300), .control = two_workers(timeout = 0.3))
+  expect_error(par_value(handle), class = "regatta_error_timeout")
+  count <- withr::local_tempfile()
+  handle <- par_call({
+    cat("x", file = count, append = TRUE)
+    if (file.size(count) < 2) stop("again")
+    file.size(count)
+  }, .control = two_workers(retries = 1L))
+  expect_equal(par_value(handle), 2)
+  draw <- function() par_value(par_call(stats::runif(1), .control = two_workers(seed = 9L)))
+  expect_identical(draw(), draw())
+})
+
+test_that("a handle that is dropped ends its call", {
+  skip_unless_linux()
+  pid_file <- withr::local_tempfile()
+  handle <- par_call({
+    cat(Sys.getpid(), file = pid_file)
+    Sys.sleep(300)
+  }, .control = two_workers())
+  wait_until(function() isTRUE(file.size(pid_file) > 0), 20, "the call's pid")
+  pid <- scan(pid_file, quiet = TRUE)
+  expect_true(is_running(pid))
+  rm(handle)
+  gc()
+  wait_until(function() !is_running(pid), 20, "the end of the call")
+  expect_false(is_running(pid))
+})
+
+test_that("maps run while a call is pending", {
+  gate <- withr::local_tempfile()
+  handle <- par_call({
+    while (!file.exists(gate)) Sys.sleep(0.01)
+    "done"
+  }, .control = two_workers())
+  expect_identical(par_lapply(1:4, identity, .control = two_workers()), as.list(1:4))
+  file.create(gate)
+  expect_identical(par_value(handle), "done")
+})
+
+test_that("a handle prints its state and is checked", {
+  handle <- par_call(1 + 1, .control = two_workers())
+  expect_match(paste(format(handle), collapse = "\n"), "1 \\+ 1")
+  par_value(handle)
+  expect_output(print(handle), "1 \\+ 1")
+  expect_error(par_value(1), class = "regatta_error_argument")
+  expect_error(par_value(handle, timeout = "soon"), class = "regatta_error_argument")
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})

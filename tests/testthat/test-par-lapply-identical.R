@@ -1,0 +1,173 @@
+detritus <- detritus_snapshot()
+
+expect_same_map <- function(X, FUN, ..., control = two_workers()) {
+  expect_identical(par_lapply(X, FUN, ..., .control = control), lapply(X, FUN, ...))
+}
+
+test_that("every atomic vector is mapped as lapply maps it", {
+  expect_same_map(1:5, function(x) x * 2L)
+  expect_same_map(c(a = 1.5, b = NA, c = -Inf), function(x) x)
+  expect_same_map(c(TRUE, NA, FALSE), identity)
+  expect_same_map(c(one = "a", two = NA, three = ""), identity)
+  expect_same_map(complex(real = 1:3, imaginary = 3:1), Conj)
+  expect_same_map(as.raw(0:9), xor, as.raw(1))
+})
+
+test_that("names are kept as lapply keeps them", {
+  expect_same_map(stats::setNames(1:3, c("a", NA, "")), identity)
+  expect_same_map(stats::setNames(1:3, c("dup", "dup", "dup")), identity)
+  expect_same_map(stats::setNames(list(), character()), identity)
+  expect_same_map(c("x", "y"), toupper)
+  latin1 <- "caf\xe9"
+  Encoding(latin1) <- "latin1"
+  expect_same_map(stats::setNames(1:2, c(latin1, "\u00e9")), identity)
+})
+
+test_that("lists, data frames, pairlists, calls, expressions and environments are mapped", {
+  expect_same_map(list(1, "b", NULL, sum), identity)
+  expect_same_map(data.frame(a = 1:3, b = letters[1:3]), class)
+  expect_same_map(pairlist(a = 1, b = 2), identity)
+  expect_same_map(quote(f(x, y = 2)), class)
+  expect_same_map(expression(a + b, c), identity)
+  expect_same_map(matrix(1:6, 2L), identity)
+  env <- list2env(list(a = 1, b = 2))
+  by_name <- function(x) x[order(names(x))]
+  expect_identical(
+    by_name(par_lapply(env, identity, .control = two_workers())), by_name(lapply(env, identity))
+  )
+})
+
+test_that("classed vectors go through as.list() as with lapply", {
+  expect_same_map(factor(c("u", "v", "u")), as.character)
+  expect_same_map(as.Date("2013-01-01") + 0:3, format)
+  expect_same_map(as.POSIXct("2013-01-01", tz = "UTC") + 0:3, identity)
+  expect_same_map(as.difftime(c(1, 2), units = "mins"), identity)
+  expect_same_map(numeric_version(c("1.2", "3.4.5")), identity)
+})
+
+test_that("empty input gives what lapply gives, and starts nothing", {
+  for (X in list(NULL, integer(), list(), character(), data.frame())) {
+    expect_same_map(X, identity)
+  }
+  started <- FALSE
+  expect_identical(
+    par_lapply(integer(), function(x) started <<- TRUE, .control = two_workers()), list()
+  )
+  expect_false(started)
+})
+
+test_that("one element, one worker, and more workers than elements", {
+  expect_same_map(1, sqrt)
+  expect_same_map(1:7, sqrt, control = two_workers(workers = 1L))
+  expect_same_map(1:3, sqrt, control = two_workers(workers = 5L))
+})
+
+test_that("FUN may be a name, a primitive, a lambda or found where the caller is", {
+  local_only <- function(x) x + 100
+  expect_same_map(1:3, "sqrt")
+  expect_identical(par_lapply(1:3, "local_only", .control = two_workers()), list(101, 102, 103))
+  expect_same_map(1:3, "-")
+  expect_same_map(1:3, `[`, 1L)
+  expect_same_map(list(1:3, 4:6), `[[`, 2L)
+  expect_same_map(1:3, \(x) x^2)
+  expect_identical(
+    par_lapply(FUN = sqrt, X = 1:3, .control = two_workers()), lapply(FUN = sqrt, X = 1:3)
+  )
+})
+
+test_that("further arguments reach FUN by name and position", {
+  expect_same_map(1:3, function(x, a, b) c(x, a, b), 10L, b = 20L)
+  expect_same_map(1:3, function(x, ...) ...length(), 1, 2, 3)
+  expect_same_map(1:3, function(x, y) missing(y))
+  expect_same_map(1:2, function(x, n) n, n = NULL)
+})
+
+test_that("FUN sees the call that lapply makes", {
+  expect_same_map(c(a = 1, b = 2), function(x) deparse(substitute(x)))
+  expect_same_map(1:3, function(x) match.call())
+  expect_same_map(1:3, function(x) nargs())
+})
+
+test_that("values of every kind arrive, NULL and invisible among them", {
+  values <- list(
+    NULL, 1L, NA_character_, quote(a + b), as.name("x"), expression(1), list(), list(NULL),
+    structure(1:4, dim = c(2L, 2L), dimnames = list(c("a", "b"), NULL)),
+    structure(list(1), class = c("p", "q"), note = "kept"), globalenv(), baseenv(), emptyenv(),
+    sum, asNamespace("stats"), y ~ x + z, pairlist(a = 1), numeric(), character()
+  )
+  attr(values[[16L]], ".Environment") <- globalenv()
+  expect_same_map(values, identity)
+  expect_same_map(1:3, function(x) invisible(x))
+  expect_same_map(1:6, function(i) if (i %% 2L) NULL else i)
+})
+
+test_that("condition objects and try-errors returned as values are values", {
+  values <- list(
+    simpleError("not raised"), simpleWarning("nor this"), try(stop("x"), silent = TRUE)
+  )
+  warned <- FALSE
+  got <- withCallingHandlers(
+    par_lapply(values, identity, .control = two_workers(errors = "collect")),
+    warning = function(w) warned <<- TRUE
+  )
+  expect_false(warned)
+  expect_identical(got, lapply(values, identity))
+})
+
+test_that("many elements arrive in order with any batch size", {
+  X <- seq_len(20000L)
+  expect_same_map(X, function(i) i * 2L)
+  for (batch in c(1L, 7L, 20000L)) {
+    expect_same_map(X[1:500], function(i) -i, control = two_workers(batch = batch))
+  }
+})
+
+test_that("elements of very different length come back in order", {
+  expect_same_map(c(30, 0, 0, 20, 0, 0, 10, 0), function(ms) {
+    Sys.sleep(ms / 1000)
+    ms
+  })
+})
+
+test_that("priority changes the order of the runs, not of the values", {
+  order_file <- withr::local_tempfile()
+  got <- par_lapply(1:6, function(i) {
+    cat(i, "\n", file = order_file, append = TRUE)
+    i
+  }, .control = two_workers(workers = 1L, priority = c(1, 5, 2, 6, 3, 4), batch = 1L))
+  expect_identical(got, as.list(1:6))
+  expect_identical(scan(order_file, quiet = TRUE), c(4, 2, 6, 5, 3, 1))
+})
+
+test_that("what lapply refuses is refused before anything starts", {
+  withr::local_preserve_seed()
+  marker <- withr::local_tempfile()
+  touch <- function(x) file.create(marker)
+  expect_error(par_lapply(1:2, "no_such_function_anywhere"), "no_such_function_anywhere")
+  expect_error(par_lapply(1:2, 3), class = "error")
+  expect_error(par_lapply(1:2, touch, .control = list()), class = "regatta_error_argument")
+  expect_error(
+    par_lapply(1:2, touch, .control = two_workers(priority = 1)),
+    class = "regatta_error_argument"
+  )
+  expect_error(par_lapply(1:2, touch, .on = "nowhere"), class = "regatta_error_argument")
+  expect_false(file.exists(marker))
+})
+
+test_that("a map changes nothing of the session", {
+  before <- list(options(), Sys.getenv(), getwd(), search(), loadedNamespaces(), RNGkind())
+  par_lapply(1:4, function(i) {
+    options(digits = 3)
+    Sys.setenv(REGATTA_TEST_CHANGED = "yes")
+    setwd(tempdir())
+    assign("regatta_test_global", i, globalenv())
+    i
+  }, .control = two_workers())
+  after <- list(options(), Sys.getenv(), getwd(), search(), loadedNamespaces(), RNGkind())
+  expect_identical(after, before)
+  expect_false(exists("regatta_test_global", globalenv()))
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})

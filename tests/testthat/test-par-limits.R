@@ -1,0 +1,158 @@
+detritus <- detritus_snapshot()
+
+collect <- function(X, FUN, ..., workers = 2L) {
+  suppressWarnings(
+    par_lapply(X, FUN, .control = two_workers(errors = "collect", workers = workers, ...)),
+    classes = "regatta_warning_errors"
+  )
+}
+
+test_that("an element over its time is ended and marked, and the rest go on", {
+  got <- collect(c(a = 1, b = 2, c = 3, d = 4), function(i) {
+    if (i == 2) Sys.sleep(300)
+    i
+  }, timeout = 0.5)
+  expect_identical(got[c("a", "c", "d")], list(a = 1, c = 3, d = 4))
+  err <- got$b
+  expect_s3_class(err, "regatta_error_timeout")
+  expect_identical(err$kind, "elapsed")
+  expect_identical(err$index, 2L)
+  expect_identical(err$name, "b")
+  expect_equal(err$limit, 0.5)
+  expect_gte(err$used, 0.5)
+  expect_match(conditionMessage(err), "timeout")
+  expect_identical(as.character(par_last()$elements$status), c("done", "timeout", "done", "done"))
+})
+
+test_that("an interruptible element is ended gently: on.exit runs and the worker lives", {
+  marker <- withr::local_tempfile()
+  got <- collect(1:3, function(i) {
+    on.exit(if (i == 1L) file.create(marker))
+    if (i == 1L) Sys.sleep(300)
+    Sys.getpid()
+  }, timeout = 0.5, workers = 1L)
+  expect_s3_class(got[[1L]], "regatta_error_timeout")
+  expect_true(file.exists(marker))
+  expect_identical(got[[2L]], got[[1L]]$pid)
+})
+
+test_that("an element that suspends interrupts is ended all the same", {
+  got <- collect(1:3, function(i) {
+    if (i == 1L) suspendInterrupts(repeat Sys.sleep(1))
+    i
+  }, timeout = 0.5, workers = 1L)
+  expect_s3_class(got[[1L]], "regatta_error_timeout")
+  expect_identical(got[2:3], list(2L, 3L))
+})
+
+test_that("an element that is stuck in C code, or catches interrupts, is killed and replaced", {
+  library <- fault_compile(c(
+    "#include <signal.h>",
+    "#include <unistd.h>",
+    "void stuck(int *x) {",
+    "  signal(SIGINT, SIG_IGN); signal(SIGTERM, SIG_IGN);",
+    "  for (;;) pause();",
+    "}"
+  ), "stuck")
+  got <- collect(1:3, function(i) {
+    if (i == 1L) {
+      dyn.load(library)
+      .C("stuck", 1L)
+    }
+    if (i == 2L) repeat tryCatch(Sys.sleep(300), interrupt = function(e) NULL)
+    Sys.getpid()
+  }, timeout = 0.5)
+  expect_s3_class(got[[1L]], "regatta_error_timeout")
+  expect_s3_class(got[[2L]], "regatta_error_timeout")
+  expect_false(got[[3L]] %in% c(got[[1L]]$pid, got[[2L]]$pid))
+})
+
+test_that("a stopped element is ended by its time limit", {
+  got <- collect(1:2, function(i) {
+    if (i == 1L) tools::pskill(Sys.getpid(), tools::SIGSTOP)
+    i
+  }, timeout = 0.5)
+  expect_s3_class(got[[1L]], "regatta_error_timeout")
+  expect_identical(got[[2L]], 2L)
+})
+
+test_that("cpu_timeout counts work and not sleep", {
+  got <- collect(1:3, function(i) {
+    if (i == 1L) repeat sqrt(i)
+    if (i == 2L) Sys.sleep(1.5)
+    i
+  }, cpu_timeout = 1)
+  expect_s3_class(got[[1L]], "regatta_error_timeout")
+  expect_identical(got[[1L]]$kind, "cpu")
+  expect_gte(got[[1L]]$used, 1)
+  expect_identical(got[2:3], list(2L, 3L))
+})
+
+test_that("each element has the whole of its limit", {
+  got <- collect(1:12, function(i) {
+    Sys.sleep(0.1)
+    i
+  }, timeout = 1, workers = 1L)
+  expect_identical(got, as.list(1:12))
+})
+
+test_that("the time a worker needs to start counts for no element", {
+  got <- collect(1:2, identity, timeout = 0.4, workers = 2L)
+  expect_identical(got, as.list(1:2))
+})
+
+test_that("an element over its memory is ended and marked, and the rest go on", {
+  skip_unless_linux()
+  if (memory_available() < 2e9) skip("less than 2 GB of memory available")
+  got <- collect(1:4, function(i) {
+    if (i == 2L) {
+      held <- list()
+      for (k in 1:600) {
+        held[[k]] <- stats::runif(5e5)
+        Sys.sleep(0.002)
+      }
+      return(length(held))
+    }
+    i
+  }, memory = "300MB")
+  err <- got[[2L]]
+  expect_s3_class(err, "regatta_error_timeout")
+  expect_identical(err$kind, "memory")
+  expect_equal(err$limit, 3e8)
+  expect_gt(err$used, 3e8)
+  expect_match(conditionMessage(err), "memory")
+  expect_identical(got[c(1L, 3L, 4L)], list(1L, 3L, 4L))
+})
+
+test_that("memory below its limit ends nothing", {
+  skip_unless_linux()
+  got <- collect(1:4, function(i) sum(rep(1, 5e6)), memory = "500MB")
+  expect_identical(got, rep(list(5e6), 4L))
+})
+
+test_that("a limit reached under errors = \"stop\" is the error of the run", {
+  err <- expect_error(
+    par_lapply(1:4, function(i) if (i == 1L) Sys.sleep(300) else i,
+      .control = two_workers(timeout = 0.5)),
+    class = "regatta_error_timeout"
+  )
+  expect_s3_class(err, "regatta_error")
+  expect_identical(err$index, 1L)
+})
+
+test_that("a time limit that an element sets itself is its own error", {
+  got <- collect(1:2, function(i) {
+    if (i == 1L) {
+      setTimeLimit(elapsed = 0.3, transient = TRUE)
+      repeat Sys.sleep(0.01)
+    }
+    i
+  }, timeout = 60)
+  expect_s3_class(got[[1L]], "regatta_error_element")
+  expect_match(conditionMessage(got[[1L]]), "elapsed time limit")
+  expect_identical(got[[2L]], 2L)
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})

@@ -1,0 +1,73 @@
+detritus <- detritus_snapshot()
+
+expect_same_mapply <- function(FUN, ...) {
+  expect_identical(par_mapply(FUN, ..., .control = two_workers()), mapply(FUN, ...))
+}
+
+test_that("values, simplification and names are those of mapply", {
+  expect_same_mapply(rep, 1:4, 4:1)
+  expect_same_mapply(function(x, y) x + y, c(a = 1, b = 2), c(A = 10, B = 20))
+  expect_same_mapply(function(x, y) c(x, y), 1:3, 4:6)
+  expect_same_mapply(identity, c("p", "q"))
+  expect_same_mapply(identity, c("p", "q"), USE.NAMES = FALSE)
+  expect_same_mapply(function(x, y) x * y, 1:3, 2, SIMPLIFY = FALSE)
+  expect_same_mapply(function(a, b) paste(a, b), b = c("x", "y"), a = 1:2)
+  expect_same_mapply(function(x, y) NULL, 1:2, 1:2)
+  expect_same_mapply("+", 1:3, 3:1)
+})
+
+test_that("short arguments are recycled, with mapply's warning", {
+  expect_identical(
+    par_mapply(function(x, y) x + y, 1:6, 1:3, .control = two_workers()),
+    mapply(function(x, y) x + y, 1:6, 1:3)
+  )
+  expect_warning(
+    got <- par_mapply(function(x, y) x + y, 1:4, 1:3, .control = two_workers()),
+    "longer argument not a multiple"
+  )
+  expect_identical(got, suppressWarnings(mapply(function(x, y) x + y, 1:4, 1:3)))
+})
+
+test_that("MoreArgs go to every call", {
+  expect_same_mapply(function(x, y, z) x + y * z, 1:3, 4:6, MoreArgs = list(z = 10))
+  expect_same_mapply(function(x, data) nrow(data) + x, 1:2,
+    MoreArgs = list(data = data.frame(a = 1:5)))
+})
+
+test_that("zero-length arguments are treated as mapply treats them", {
+  expect_same_mapply(function(x, y) x, integer(), integer())
+  expect_same_mapply(function(x) x, character())
+  ours <- tryCatch(
+    par_mapply(function(x, y) x, 1:2, integer(), .control = two_workers()),
+    error = function(e) "error"
+  )
+  expect_identical(ours, tryCatch(mapply(function(x, y) x, 1:2, integer()),
+    error = function(e) "error"))
+})
+
+test_that("classed arguments are subset by their own methods", {
+  dates <- as.Date("2013-01-01") + 0:2
+  expect_same_mapply(function(d, f) paste(format(d), f), dates, factor(c("u", "v", "u")))
+  expect_same_mapply(function(p) nchar(as.character(p)), numeric_version(c("1.2", "10.3")))
+})
+
+test_that("errors carry index and name", {
+  err <- expect_error(
+    par_mapply(function(x, y) if (y == 20) stop("bad pair") else x, c(a = 1, b = 2), c(10, 20),
+      .control = two_workers()),
+    class = "regatta_error_element"
+  )
+  expect_identical(err$index, 2L)
+  expect_identical(err$name, "b")
+  expect_error(par_mapply(3, 1:2), class = "error")
+})
+
+test_that("par_replay() runs the pair of an element", {
+  got <- par_mapply(function(x, y) x + y + stats::runif(1), 1:3, 4:6,
+    .control = two_workers(seed = 4L))
+  expect_identical(par_replay(par_last(), 2L), got[[2L]])
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})

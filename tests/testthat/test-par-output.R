@@ -1,0 +1,233 @@
+detritus <- detritus_snapshot()
+
+# What a session prints to its real stdout and stderr.
+printed_by <- function(fun, ...) {
+  fault_run(fun, list(...))[c("stdout", "stderr")]
+}
+
+test_that("relayed stdout carries the element's index, from R, C and grandchildren", {
+  skip_unless_linux()
+  library <- fault_compile(c(
+    "#include <stdio.h>",
+    "void speak(int *i) { printf(\"from C %d\\n\", *i); fflush(stdout); }"
+  ), "speak")
+  printed <- printed_by(function(library) {
+    dyn.load(library)
+    par_lapply(1:2, function(i) {
+      cat("from R", i, "\n")
+      print(i)
+      .C("speak", i)
+      system(paste("echo from sh", i))
+      NULL
+    }, .control = par_control(workers = 2L, progress = FALSE))
+    NULL
+  }, library)
+  for (i in 1:2) {
+    mine <- grep(paste0("^", i, ": "), printed$stdout, value = TRUE)
+    expect_setequal(trimws(mine), paste0(i, ": ", c(
+      paste("from R", i), paste("[1]", i), paste("from C", i), paste("from sh", i)
+    )))
+  }
+})
+
+test_that("a name stands in the place of the index", {
+  out <- capture.output(invisible(par_lapply(c(alpha = 1, beta = 2), function(x) {
+    cat("value", x, "\n")
+  }, .control = two_workers(stdout = "capture"))))
+  expect_identical(out, c("alpha: value 1 ", "beta: value 2 "))
+  skip_unless_linux()
+  printed <- printed_by(function() {
+    par_lapply(c(alpha = 1, beta = 2), function(x) {
+      cat("value", x, "\n")
+      message("note ", x)
+    }, .control = par_control(workers = 2L, progress = FALSE))
+    NULL
+  })
+  expect_true(all(c("alpha: value 1 ", "beta: value 2 ") %in% printed$stdout))
+  expect_true(all(c("alpha: note 1", "beta: note 2") %in% printed$stderr))
+})
+
+test_that("output is relayed while the element still runs", {
+  skip_unless_linux()
+  gate <- withr::local_tempfile()
+  session <- local_session(function(gate) {
+    par_lapply(1:2, function(i) {
+      cat("waiting", i, "\n")
+      while (!file.exists(gate)) Sys.sleep(0.01)
+      i
+    }, .control = par_control(workers = 2L, progress = FALSE))
+  }, list(gate = gate))
+  fault_wait_line(session, "^1: waiting 1")
+  fault_wait_line(session, "^2: waiting 2")
+  file.create(gate)
+  expect_identical(fault_value(session)$value, list(1L, 2L))
+})
+
+test_that("an unfinished line is not lost and lines of two elements do not mix", {
+  skip_unless_linux()
+  printed <- printed_by(function() {
+    par_lapply(1:2, function(i) {
+      for (k in 1:200) {
+        cat(strrep(letters[i], 50))
+        cat(strrep(letters[i], 50), "\n")
+      }
+      cat("no newline")
+    }, .control = par_control(workers = 2L, progress = FALSE, batch = 1L))
+    NULL
+  })
+  lines <- grep("^[12]: [ab]+ $", printed$stdout, value = TRUE)
+  expect_identical(sort(unique(lines)), paste0(1:2, ": ", strrep(c("a", "b"), 100), " "))
+  expect_length(lines, 400L)
+  expect_identical(sum(grepl("^[12]: no newline$", printed$stdout)), 2L)
+})
+
+test_that("captured stdout is re-emitted in the order of the elements, each one's lines together", {
+  out <- capture.output(invisible(par_lapply(1:4, function(i) {
+    cat("begin", i, "\n")
+    Sys.sleep((5 - i) / 50)
+    cat("end", i, "\n")
+  }, .control = two_workers(stdout = "capture", batch = 1L))))
+  expect_identical(trimws(out), paste0(rep(1:4, each = 2L), ": ", c("begin ", "end "),
+    rep(1:4, each = 2L)))
+})
+
+test_that("dropped output and conditions go nowhere", {
+  control <- two_workers(
+    stdout = "drop", stderr = "drop", messages = "drop", warnings = "drop", conditions = "drop"
+  )
+  seen <- list()
+  out <- capture.output(withCallingHandlers(
+    got <- par_lapply(1:2, function(i) {
+      cat("out\n")
+      message("note")
+      warning("careful")
+      signalCondition(structure(class = c("special", "condition"), list(message = "m")))
+      i
+    }, .control = control),
+    condition = function(c) seen <<- c(seen, list(class(c)))
+  ))
+  expect_identical(got, list(1L, 2L))
+  expect_identical(out, character())
+  expect_length(Filter(function(k) any(c("message", "warning", "special") %in% k), seen), 0L)
+  skip_unless_linux()
+  printed <- printed_by(function() {
+    par_lapply(1:2, function(i) {
+      system("echo on stdout; echo on stderr >&2")
+      i
+    }, .control = par_control(workers = 2L, progress = FALSE, stdout = "drop", stderr = "drop"))
+    NULL
+  })
+  expect_false(any(grepl("on stdout|on stderr", unlist(printed))))
+})
+
+# The conditions of `class` that reach a handler of the caller, in order.
+conditions_of <- function(expr, class) {
+  seen <- list()
+  handlers <- stats::setNames(list(function(c) {
+    seen <<- c(seen, list(c))
+    if (inherits(c, "warning")) invokeRestart("muffleWarning")
+    if (inherits(c, "message")) invokeRestart("muffleMessage")
+  }), class)
+  eval(as.call(c(quote(withCallingHandlers), quote(force(expr)), handlers)))
+  seen
+}
+
+custom <- function(class, i) {
+  structure(
+    class = c(paste0("custom_", class), class, "condition"),
+    list(message = paste0("text ", i, if (class == "message") "\n"), call = NULL, field = i)
+  )
+}
+
+test_that("messages, warnings and other conditions reach handlers with class and fields", {
+  for (mode in c("relay", "capture")) {
+    for (class in c("message", "warning", "progression")) {
+      raise <- switch(class, message = message, warning = warning, signalCondition)
+      control <- two_workers(messages = mode, warnings = mode, conditions = mode)
+      seen <- conditions_of(
+        par_lapply(1:4, function(i) raise(custom(class, i)), .control = control), class
+      )
+      expect_length(seen, 4L)
+      expect_true(all(vapply(seen, inherits, NA, paste0("custom_", class))))
+      fields <- vapply(seen, function(c) c$field, 0L)
+      expect_setequal(fields, 1:4)
+      if (mode == "capture") expect_identical(fields, 1:4)
+      texts <- vapply(seen, conditionMessage, "")
+      expect_match(texts, "text [1-4]")
+    }
+  }
+})
+
+test_that("a message is relayed to stderr with its prefix, a warning is a warning of the call", {
+  skip_unless_linux()
+  printed <- printed_by(function() {
+    par_lapply(1:2, function(i) {
+      message("note ", i)
+      warning("careful ", i)
+      write(paste("raw", i), stderr())
+      system(paste("echo grandchild", i, ">&2"))
+    }, .control = par_control(workers = 2L, progress = FALSE))
+    NULL
+  })
+  for (i in 1:2) {
+    expect_true(paste0(i, ": note ", i) %in% printed$stderr)
+    expect_true(paste0(i, ": raw ", i) %in% printed$stderr)
+    expect_true(paste0(i, ": grandchild ", i) %in% printed$stderr)
+    expect_true(any(grepl(paste("careful", i), printed$stderr)))
+  }
+})
+
+test_that("a handler in FUN takes a condition before it is relayed", {
+  expect_no_condition_seen <- conditions_of(
+    got <- par_lapply(1:2, function(i) suppressWarnings(as.integer("x")), .control = two_workers()),
+    "warning"
+  )
+  expect_length(expect_no_condition_seen, 0L)
+  expect_identical(got, list(NA_integer_, NA_integer_))
+  got <- par_lapply(1:2, function(i) {
+    tryCatch(stop("mine"), error = function(e) conditionMessage(e))
+  }, .control = two_workers())
+  expect_identical(got, list("mine", "mine"))
+})
+
+test_that("options(warn = 2) turns a warning of an element into its error", {
+  withr::local_options(warn = 2)
+  err <- expect_error(
+    par_lapply(1:2, function(i) as.integer("x"), .control = two_workers()),
+    class = "regatta_error_element"
+  )
+  expect_match(conditionMessage(err), "NAs introduced by coercion")
+})
+
+test_that("sink() and capture.output() inside an element work", {
+  got <- par_lapply(1:2, function(i) capture.output(print(i)), .control = two_workers())
+  expect_identical(got, list("[1] 1", "[1] 2"))
+})
+
+test_that("the record counts the conditions", {
+  suppressMessages(suppressWarnings(par_lapply(1:5, function(i) {
+    message("note")
+    warning("careful")
+    if (i == 1L) warning("again")
+  }, .control = two_workers())))
+  counts <- par_last()$conditions
+  expect_equal(counts[["message"]], 5)
+  expect_equal(counts[["warning"]], 6)
+  expect_equal(counts[["condition"]], 0)
+  expect_equal(counts[["suppressed"]], 0)
+})
+
+test_that("stdout of UTF-8 and embedded long lines is relayed byte for byte", {
+  skip_unless_linux()
+  long <- strrep("x", 200000L)
+  printed <- printed_by(function(long) {
+    par_lapply(1L, function(i) cat(long, "\n\u4e2d\u6587\n", sep = ""),
+      .control = par_control(workers = 1L, progress = FALSE))
+    NULL
+  }, long)
+  expect_true(paste0("1: ", long) %in% printed$stdout)
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})

@@ -1,0 +1,137 @@
+detritus <- detritus_snapshot()
+
+round_trip <- function(value, ...) {
+  par_lapply(1L, function(i) value, .control = two_workers(workers = 1L, ...))[[1L]]
+}
+
+big <- 2e5L
+
+test_that("large vectors of each type arrive with their attributes", {
+  withr::local_preserve_seed()
+  values <- list(
+    double = c(NA, NaN, Inf, -0, seq_len(big) / 3),
+    integer = c(NA, sample.int(big)),
+    logical = rep_len(c(TRUE, NA, FALSE), big),
+    complex = complex(real = seq_len(big), imaginary = NA),
+    raw = as.raw(seq_len(big) %% 256L),
+    character = as.character(seq_len(big)),
+    matrix = matrix(stats::rnorm(big), 100L, dimnames = list(NULL, NULL)),
+    dated = structure(seq_len(big) + 0.5, class = "Date", note = seq_len(big)),
+    factor = factor(rep_len(letters, big))
+  )
+  for (value in values) {
+    for (shm in c(TRUE, FALSE)) {
+      expect_identical(round_trip(value, shm = shm), value)
+    }
+  }
+})
+
+test_that("payloads of NaN and the sign of zero survive", {
+  value <- rep_len(c(NA_real_, NaN, -0, 0), big)
+  bits <- function(x) serialize(x[seq_len(8L)] + 0, NULL)
+  got <- round_trip(value)
+  expect_identical(is.na(got) & !is.nan(got), is.na(value) & !is.nan(value))
+  expect_identical(1 / got[3:4], c(-Inf, Inf))
+  expect_identical(bits(got), bits(value))
+})
+
+test_that("large leaves anywhere in a value arrive", {
+  skip_if_not_installed("methods")
+  methods::setClass("RegattaTestSlots", representation(x = "numeric", meta = "list"),
+    where = globalenv())
+  on.exit(methods::removeClass("RegattaTestSlots", where = globalenv()))
+  leaf <- seq_len(big) / 7
+  values <- list(
+    list(a = leaf, b = list(c = list(leaf, "x", NULL)), d = pairlist(leaf)),
+    data.frame(x = leaf, n = seq_len(big), flag = leaf > 1),
+    structure("small", big = leaf),
+    methods::new("RegattaTestSlots", x = leaf, meta = list(leaf)),
+    list(leaf, leaf),
+    list2DF(list(x = leaf))
+  )
+  for (value in values) {
+    expect_identical(round_trip(value), value)
+  }
+})
+
+test_that("a value from shared memory is changed by copy, in the parent alone", {
+  got <- par_lapply(1:2, function(i) rep(i + 0, 1e5), .control = two_workers())
+  kept <- got[[1L]]
+  got[[1L]][5L] <- 99
+  expect_identical(kept[5L], 1)
+  expect_identical(got[[1L]][4:6], c(1, 99, 1))
+  expect_identical(got[[2L]], rep(2, 1e5))
+})
+
+test_that("values outlive the run, gc, and the next runs", {
+  first <- par_lapply(1:4, function(i) rep(i, 1e5), .control = two_workers())
+  kept <- first[[3L]]
+  rm(first)
+  gc()
+  for (i in 1:3) {
+    par_lapply(1:4, function(i) rep(-i, 1e5), .control = two_workers())
+    gc()
+  }
+  expect_identical(kept, rep(3L, 1e5))
+})
+
+test_that("a value of a map can go through the next map", {
+  first <- par_lapply(1:2, function(i) rep(i + 0, 1e5), .control = two_workers())
+  second <- par_lapply(first, function(x) x + 1, .control = two_workers())
+  third <- par_lapply(1:2, function(i) first[[i]], .control = two_workers())
+  expect_identical(second, list(rep(2, 1e5), rep(3, 1e5)))
+  expect_identical(third, list(rep(1, 1e5), rep(2, 1e5)))
+})
+
+test_that("values can be saved, serialised and copied", {
+  got <- par_lapply(1:2, function(i) rep(i + 0, 1e5), .control = two_workers())
+  file <- withr::local_tempfile()
+  saveRDS(got, file)
+  expect_identical(readRDS(file), list(rep(1, 1e5), rep(2, 1e5)))
+  expect_identical(unserialize(serialize(got, NULL)), got)
+  copied <- par_lapply(1:2, function(i) rep(i + 0, 1e5), .control = two_workers(copy = TRUE))
+  expect_identical(copied, got)
+})
+
+test_that("base R's functions work on values in shared memory", {
+  x <- par_lapply(1L, function(i) c(3, NA, 1, seq_len(1e5)), .control = two_workers())[[1L]]
+  y <- c(3, NA, 1, seq_len(1e5))
+  expect_identical(sum(x, na.rm = TRUE), sum(y, na.rm = TRUE))
+  expect_identical(sort(x), sort(y))
+  expect_identical(order(x), order(y))
+  expect_identical(x[c(1, 3, NA, 1e6)], y[c(1, 3, NA, 1e6)])
+  expect_identical(which(is.na(x)), 2L)
+  expect_identical(rev(x), rev(y))
+  expect_identical(unique(x), unique(y))
+  expect_identical(match(7, x), match(7, y))
+  expect_identical(x * 2, y * 2)
+  expect_identical(anyNA(x), TRUE)
+  expect_identical(range(x, na.rm = TRUE), range(y, na.rm = TRUE))
+  expect_identical(as.character(utils::head(x)), as.character(utils::head(y)))
+})
+
+test_that("shm_min is where sharing begins and does not show in the values", {
+  for (size in c(8190L, 8191L, 8192L, 8193L)) {
+    value <- seq_len(size) + 0.5
+    expect_identical(round_trip(value, shm_min = "64KB"), value)
+    expect_identical(round_trip(value, shm_min = 0), value)
+    expect_identical(round_trip(value, shm_min = "1GB"), value)
+  }
+})
+
+test_that("zero-length and tiny values are right with a threshold of nothing", {
+  values <- list(numeric(), integer(), logical(), complex(), raw(), character(), 1, "a", list())
+  for (value in values) {
+    expect_identical(round_trip(value, shm_min = 0), value)
+  }
+})
+
+test_that("many medium values in one run arrive", {
+  got <- par_lapply(1:300, function(i) rep(i + 0, 2e4), .control = two_workers())
+  expect_identical(vapply(got, function(x) x[[1L]], 0), as.double(1:300))
+  expect_true(all(vapply(got, function(x) all(x == x[[1L]]), NA)))
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})

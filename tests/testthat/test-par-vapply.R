@@ -1,0 +1,81 @@
+detritus <- detritus_snapshot()
+
+expect_same_vapply <- function(X, FUN, FUN.VALUE, ...) {
+  expect_identical(
+    par_vapply(X, FUN, FUN.VALUE, ..., .control = two_workers()),
+    vapply(X, FUN, FUN.VALUE, ...)
+  )
+}
+
+test_that("values, dims and names are those of vapply", {
+  expect_same_vapply(1:4, function(x) x / 2, 0)
+  expect_same_vapply(1:4, function(x) x, 0)
+  expect_same_vapply(c(a = 1, b = 2), function(x) x > 1, NA)
+  expect_same_vapply(letters[1:3], toupper, "")
+  expect_same_vapply(letters[1:3], toupper, "", USE.NAMES = FALSE)
+  expect_same_vapply(1:3, function(x) c(lo = x - 1, hi = x + 1), c(lo = 0, hi = 0))
+  expect_same_vapply(1:3, function(x) c(lo = x - 1, hi = x + 1), c(0, 0))
+  expect_same_vapply(1:3, function(x) matrix(x, 2L, 2L), matrix(0L, 2L, 2L))
+  expect_same_vapply(1:3, function(x) as.raw(x), raw(1))
+  expect_same_vapply(1:3, function(x) complex(real = x), 0i)
+  expect_same_vapply(1:3, function(x) list(x), list(1))
+  expect_same_vapply(1:3, function(x, n) x + n, 0, n = 5)
+})
+
+test_that("empty input has the type and shape of FUN.VALUE", {
+  expect_same_vapply(integer(), function(x) x, 0)
+  expect_same_vapply(NULL, function(x) x, "")
+  expect_same_vapply(list(), function(x) x, c(a = 1, b = 2))
+  expect_same_vapply(character(), nchar, 1L)
+})
+
+test_that("a value of the wrong length or type is vapply's error", {
+  message_of_error <- function(expr) tryCatch(expr, error = conditionMessage)
+  for (wrong in list(1:2, "text", NULL, list(1))) {
+    f <- function(x) if (x == 2) wrong else 1L
+    expect_match(
+      message_of_error(par_vapply(1:3, f, 0L, .control = two_workers())),
+      message_of_error(vapply(1:3, f, 0L)), fixed = TRUE
+    )
+  }
+})
+
+test_that("with errors = \"collect\" a failed element is missing and its error is kept", {
+  seen <- NULL
+  f <- function(x) if (x == 2L) stop("second") else x + 0
+  got <- withCallingHandlers(
+    par_vapply(1:3, f, 0, .control = two_workers(errors = "collect")),
+    regatta_warning_errors = function(w) {
+      seen <<- w
+      invokeRestart("muffleWarning")
+    }
+  )
+  expect_identical(got, c(1, NA, 3))
+  expect_identical(seen$errors[[1L]]$index, 2L)
+})
+
+test_that("FUN.VALUE is checked at the door", {
+  marker <- withr::local_tempfile()
+  err <- expect_error(
+    par_vapply(1:2, function(x) file.create(marker), mean, .control = two_workers()),
+    class = "regatta_error_argument"
+  )
+  expect_identical(err$argument, "FUN.VALUE")
+  expect_false(file.exists(marker))
+})
+
+test_that("errors of elements carry their index", {
+  err <- expect_error(
+    par_vapply(1:3, function(x) if (x == 3L) stop("third") else 1, 0, .control = two_workers()),
+    class = "regatta_error_element"
+  )
+  expect_identical(err$index, 3L)
+})
+
+test_that("a large result is put together right", {
+  expect_same_vapply(1:2000, function(i) i + seq_len(50) / 100, numeric(50))
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})

@@ -1,0 +1,119 @@
+# The floors of the package: a file knows only its own floor and those below it. tools/floors.csv
+# gives each file its floor by the longest prefix that fits. For C, what a file knows is what it
+# includes; for R, the functions of the package that it names.
+#   Rscript tools/check-floors.R [ROOT]     prints what breaks the rule, status 1 if anything does
+
+# Floors that forked children and threads may call from anywhere have no R in them.
+floors_without_r <- c(0L, 1L)
+r_header <- "^(R|Rinternals|Rmath|Rdefines|Rversion|Rconfig|Rembedded|Rinterface|S)\\.h$|^R_ext/"
+
+read_floors <- function(root) {
+  utils::read.csv(file.path(root, "tools", "floors.csv"), stringsAsFactors = FALSE)
+}
+
+floor_of <- function(file, language, floors) {
+  stem <- sub("\\.[A-Za-z]+$", "", basename(file))
+  rows <- floors[floors$language == language & startsWith(stem, floors$prefix), ]
+  if (nrow(rows) == 0L) return(NA_integer_)
+  rows$floor[which.max(nchar(rows$prefix))]
+}
+
+without_floor <- function(files, floors_of_files) {
+  lost <- files[is.na(floors_of_files)]
+  sprintf("%s: no floor; give its prefix a row in tools/floors.csv", lost)
+}
+
+# The headers a file includes, as written, comments left out.
+includes_of <- function(path) {
+  lines <- readLines(path, warn = FALSE)
+  pattern <- "^[[:space:]]*#[[:space:]]*include[[:space:]]*[<\"]([^>\"]+)[>\"].*$"
+  sub(pattern, "\\1", grep(pattern, lines, value = TRUE))
+}
+
+check_c_file <- function(path, own, floors, known) {
+  included <- includes_of(path)
+  wrong <- character()
+  if (own %in% floors_without_r) {
+    bad <- included[grepl(r_header, included)]
+    wrong <- sprintf("%s (floor %d) includes %s: no R header down there", path, own, bad)
+  }
+  ours <- included[basename(included) %in% known]
+  theirs <- vapply(ours, floor_of, 0L, language = "C", floors = floors)
+  up <- !is.na(theirs) & theirs > own
+  c(wrong, sprintf("%s (floor %d) includes %s (floor %d)", path, own, ours[up], theirs[up]))
+}
+
+check_c <- function(root, floors) {
+  files <- list.files(file.path(root, "src"), "\\.(c|h|cpp|hpp)$")
+  own <- vapply(files, floor_of, 0L, language = "C", floors = floors)
+  placed <- files[!is.na(own)]
+  wrong <- Map(function(file, floor) {
+    check_c_file(file.path(root, "src", file), floor, floors, known = files)
+  }, placed, own[!is.na(own)])
+  c(without_floor(file.path("src", files), own), unlist(wrong, use.names = FALSE))
+}
+
+# core/ of the C++ headers is tested and used without R, and does not know r/.
+check_headers <- function(root) {
+  core <- file.path(root, "inst", "include", "regatta", "core")
+  files <- list.files(core, "\\.(h|hpp)$", full.names = TRUE, recursive = TRUE)
+  wrong <- lapply(files, function(path) {
+    included <- includes_of(path)
+    bad <- included[grepl(r_header, included) | grepl("(^|/)r/", included)]
+    sprintf("%s includes %s: core/ stands without R", path, bad)
+  })
+  unlist(wrong)
+}
+
+top_level_names <- function(exprs) {
+  is_assignment <- vapply(exprs, function(e) {
+    is.call(e) && (identical(e[[1]], as.name("<-")) || identical(e[[1]], as.name("="))) &&
+      is.name(e[[2]])
+  }, NA)
+  vapply(exprs[is_assignment], function(e) as.character(e[[2]]), "")
+}
+
+# Names used anywhere in an expression and not bound in it. As the body of a function that is never
+# called the expression is read, not run.
+names_used <- function(expr) {
+  reader <- eval(call("function", NULL, expr), baseenv())
+  suppressWarnings(codetools::findGlobals(reader, merge = TRUE))
+}
+
+check_r_file <- function(file, exprs, own, home, floor_by_file) {
+  used <- unique(unlist(lapply(exprs, names_used)))
+  used <- setdiff(intersect(used, names(home)), top_level_names(exprs))
+  theirs <- floor_by_file[home[used]]
+  up <- !is.na(theirs) & theirs > own
+  sprintf(
+    "R/%s (floor %d) uses %s() of R/%s (floor %d)", file, own, used[up], home[used][up], theirs[up]
+  )
+}
+
+check_r <- function(root, floors) {
+  files <- list.files(file.path(root, "R"), "\\.[Rr]$")
+  parsed <- lapply(file.path(root, "R", files), function(f) as.list(parse(f, keep.source = FALSE)))
+  own <- vapply(files, floor_of, 0L, language = "R", floors = floors)
+  defined <- lapply(parsed, top_level_names)
+  home <- stats::setNames(rep(files, lengths(defined)), unlist(defined))
+  wrong <- lapply(which(!is.na(own)), function(i) {
+    check_r_file(files[i], parsed[[i]], own[[i]], home, own)
+  })
+  c(without_floor(file.path("R", files), own), unlist(wrong, use.names = FALSE))
+}
+
+# All that breaks the rule, as sentences.
+check_floors <- function(root = ".") {
+  floors <- read_floors(root)
+  found <- c(check_c(root, floors), check_headers(root), check_r(root, floors))
+  gsub(paste0(root, "/"), "", found, fixed = TRUE)
+}
+
+if (sys.nframe() == 0L) {
+  arguments <- commandArgs(TRUE)
+  root <- if (length(arguments) > 0L) arguments[[1]] else "."
+  found <- check_floors(root)
+  writeLines(sprintf("floors: %s", found))
+  if (length(found) > 0L) quit(status = 1L)
+  cat("floors: no file knows a floor above its own\n")
+}

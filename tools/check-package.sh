@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Builds the tarball and lets R CMD check judge it: no error, no warning, no note.
+#   tools/check-package.sh [--no-tests]
+set -euo pipefail
+mkdir -p .build
+tests=${1:-}
+
+# R CMD check passes these on to the package; a check must not depend on who runs it.
+unset _R_CHECK_LIMIT_CORES_ R_TESTS
+export _R_CHECK_FORCE_SUGGESTS_=false
+export _R_CHECK_CRAN_INCOMING_=false
+export _R_CHECK_CRAN_INCOMING_REMOTE_=false
+export _R_CHECK_SYSTEM_CLOCK_=false
+export _R_CHECK_TESTS_NLINES_=0
+export _R_CHECK_TESTS_ELAPSED_TIMEOUT_=${REGATTA_SUITE_TIMEOUT:-1080}
+export NOT_CRAN=true
+export MAKEFLAGS="-j$(getconf _NPROCESSORS_ONLN)"
+
+# Vignettes need an engine, and one of them needs pandoc; without them the code is still checked.
+build_flags=()
+check_flags=(--no-manual)
+can_build_vignettes() {
+  Rscript --vanilla -e 'q(status = !requireNamespace("knitr", quietly = TRUE))' || return 1
+  ! grep -qs 'VignetteEngine{knitr::rmarkdown}' vignettes/*.Rmd || command -v pandoc >/dev/null
+}
+if ls vignettes/*.Rmd >/dev/null 2>&1 && ! can_build_vignettes; then
+  echo "check: skipped by name: vignettes (knitr or pandoc is missing)"
+  build_flags+=(--no-build-vignettes)
+  check_flags+=(--ignore-vignettes)
+fi
+if [ "$tests" = --no-tests ]; then check_flags+=(--no-tests); fi
+
+rm -rf .build/regatta.Rcheck .build/regatta_*.tar.gz
+stage=$(tools/stage.sh)
+if ! (cd .build && R CMD build "${build_flags[@]}" "${stage#.build/}") >.build/build.log 2>&1; then
+  tail -n 40 .build/build.log >&2
+  echo "check: the tarball could not be built; the whole log is .build/build.log" >&2
+  exit 1
+fi
+
+tarball=$(ls .build/regatta_*.tar.gz)
+echo "check: R CMD check of ${tarball##*/}"
+status=0
+(cd .build && R CMD check "${check_flags[@]}" "${tarball##*/}") || status=$?
+
+log=.build/regatta.Rcheck/00check.log
+if [ "$status" != 0 ] || ! grep -qx 'Status: OK' "$log"; then
+  echo "check: FAILED: $(grep '^Status:' "$log" || echo 'R CMD check did not finish')" >&2
+  echo "check: details in .build/regatta.Rcheck/" >&2
+  exit 1
+fi
+echo "check: 0 errors, 0 warnings, 0 notes"

@@ -1,0 +1,66 @@
+# Calls of every kind with a garbage collection at every STEP-th allocation (environment variable
+# GCTORTURE_STEP, default 1, in the session and in its workers): a value that C code forgot to
+# protect is gone, and the result differs or the process dies. What comes back is compared with what
+# the same call returned without torture.
+
+library(regatta)
+
+step <- as.integer(Sys.getenv("GCTORTURE_STEP", "1"))
+if (is.na(step) || step < 1L) stop("GCTORTURE_STEP must be a positive whole number")
+
+control <- function(...) {
+  par_control(
+    workers = 2L, progress = FALSE, dump = "no", stdout = "drop", messages = "drop",
+    warnings = "drop", seed = 1L, shm_min = 0, ...
+  )
+}
+
+values <- list(
+  double = c(1.5, NA, Inf), integer = 1:3, sequence = seq_len(1e5), logical = c(TRUE, NA),
+  complex = c(1i, 2 + 0i), raw = as.raw(0:255), text = c("a", NA, "\u00e9", "a"),
+  empty = character(), null = NULL, list = list(1, list("b", 2L), NULL),
+  frame = data.frame(x = runif(20), y = letters[1:20], z = factor(letters[1:20])),
+  matrix = matrix(runif(50), 5, dimnames = list(letters[1:5], NULL)),
+  date = as.Date("2013-01-01") + 0:9, formula = y ~ x, language = quote(f(x, y = 2))
+)
+
+cases <- list(
+  values = function() par_lapply(values, identity, .control = control()),
+  copied = function() par_lapply(values, identity, .control = control(copy = TRUE)),
+  vapply = function() par_vapply(1:4, function(i) i + 0.5, 0, .control = control()),
+  mapply = function() par_mapply(function(a, b) paste(a, b), 1:3, 3:1, .control = control()),
+  random = function() par_lapply(1:3, function(i) runif(3), .control = control()),
+  output = function() {
+    par_lapply(1:2, function(i) {
+      cat("out\n")
+      message("said")
+      i
+    }, .control = control())
+  },
+  errors = function() {
+    found <- suppressWarnings(
+      par_lapply(1:3, function(i) if (i == 2L) stop("on purpose") else i,
+        .control = control(errors = "collect"))
+    )
+    lapply(found, function(x) if (inherits(x, "condition")) class(x) else x)
+  },
+  call = function() par_value(par_call(sum(1:10), .control = control()))
+)
+
+tortured <- function(case) {
+  old <- gctorture2(step)
+  on.exit(gctorture2(old))
+  case()
+}
+
+check_one <- function(name) {
+  wanted <- cases[[name]]()
+  got <- tortured(cases[[name]])
+  same <- identical(got, wanted)
+  cat(sprintf("gctorture: %-8s %s\n", name, if (same) "ok" else "DIFFERS"))
+  same
+}
+
+same <- vapply(names(cases), check_one, NA)
+if (!all(same)) quit(status = 1L)
+cat("gctorture: every result as without\n")

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Builds the package with the address and undefined-behaviour sanitizers and runs the tests of its C
+# code. FILTER=regex chooses test files. Any report of any process, forked workers too, is a
+# failure. Reports of the address sanitizer go to files, so that none is lost with a worker's
+# output; the other's runtime ignores its log_path beside that one and is found in the output.
+set -euo pipefail
+own='par-|shm-|fault-values|fault-child|fault-death|rng|string-index|threads-share|workers-'
+filter=${FILTER:-^($own)}
+out=$PWD/.build/sanitize
+rm -rf "$out"
+mkdir -p "$out/lib" "$out/reports"
+
+asan=$(gcc -print-file-name=libasan.so)
+ubsan=$(gcc -print-file-name=libubsan.so)
+if [ ! -f "$asan" ] || [ ! -f "$ubsan" ]; then
+  echo "sanitize: gcc has no libasan.so or libubsan.so here (Debian: libgcc-*-dev)" >&2
+  exit 1
+fi
+
+cat >"$out/Makevars" <<'MAKEVARS'
+SANITIZERS = -fsanitize=address,undefined -fno-sanitize-recover=undefined
+CC = gcc
+CXX = g++
+CXX11 = g++
+CXX14 = g++
+CXX17 = g++
+CFLAGS = -g -O1 -fno-omit-frame-pointer $(SANITIZERS)
+CXXFLAGS = -g -O1 -fno-omit-frame-pointer $(SANITIZERS)
+CXX11FLAGS = $(CXXFLAGS)
+CXX14FLAGS = $(CXXFLAGS)
+CXX17FLAGS = $(CXXFLAGS)
+LDFLAGS = $(SANITIZERS)
+MAKEVARS
+
+echo "sanitize: building"
+stage=$(tools/stage.sh)
+if ! R_MAKEVARS_USER="$out/Makevars" R CMD INSTALL --no-multiarch --no-docs --no-test-load \
+  --library="$out/lib" "$stage" >"$out/install.log" 2>&1; then
+  tail -n 40 "$out/install.log" >&2
+  exit 1
+fi
+
+# R frees nothing when it ends, so leaks are not asked for. A fault that a test makes on purpose
+# must reach the package's own handler, or the default action.
+handled="handle_segv=0:handle_sigbus=0:handle_abort=0:handle_sigill=0:handle_sigfpe=0"
+export ASAN_OPTIONS="$handled:allow_user_segv_handler=1:use_sigaltstack=0:detect_leaks=0"
+ASAN_OPTIONS+=":detect_odr_violation=0:halt_on_error=1:log_path=$out/reports/report"
+export UBSAN_OPTIONS="print_stacktrace=1"
+export REGATTA_SANITIZER=address REGATTA_SLOWNESS=${REGATTA_SLOWNESS:-10} NOT_CRAN=true
+export REGATTA_SOURCE=$PWD
+status=0
+R_LIBS="$out/lib:$R_LIBS" LD_PRELOAD="$asan:$ubsan" \
+  Rscript --vanilla tools/run-tests.R regatta tests/testthat "$out/report.csv" "$filter" \
+  2>&1 </dev/null | tee "$out/output.log" | grep -Ev '^ +#[0-9]{2,} ' || status=$?
+
+if grep -q 'runtime error:' "$out/output.log"; then
+  echo "sanitize: FAILED: undefined behaviour, see $out/output.log" >&2
+  exit 1
+fi
+reports=$(find "$out/reports" -type f -size +0)
+if [ -n "$reports" ]; then
+  echo "sanitize: FAILED: $(wc -l <<<"$reports") reports in $out/reports; the first:" >&2
+  head -n 30 "$(head -n 1 <<<"$reports")" >&2
+  exit 1
+fi
+if [ "$status" != 0 ]; then echo "sanitize: FAILED: tests" >&2; exit 1; fi
+awk -F , 'NR == 2 { printf "sanitize: no report; %d passed, %d skipped\n", $1, $3 }' \
+  "$out/report.csv"

@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Installs what a goal of the Makefile needs and the machine lacks, and says what.
+#   tools/setup.sh run|demo|test|bench|valgrind
+# As root on Debian: system packages by apt-get, R packages too where Debian has them new enough.
+# The rest, and everything for an ordinary user, comes from CRAN into .lib/ in this tree.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+goal=${1:?usage: tools/setup.sh run|demo|test|bench|valgrind}
+
+say() { printf 'set-up: %s\n' "$*"; }
+fail() { printf 'set-up: %s\n' "$*" >&2; exit 1; }
+
+# Debian's R packages are built for Debian's R; with any other R they would not be found.
+apt_here() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
+debian_r() { apt_here && dpkg-query -S "$(R RHOME)/bin/R" >/dev/null 2>&1; }
+
+# Others may hold the locks of apt: installing waits by itself, the update of the lists does not.
+apt_update() {
+  [ -z "${apt_is_fresh:-}" ] || return 0
+  for try in 1 2 3 4 5 6; do
+    if apt-get update -q >.build/apt.log 2>&1; then apt_is_fresh=1; return 0; fi
+    sleep $((try * 2))
+  done
+  say "apt-get update failed (.build/apt.log); going on with the lists that are there"
+}
+
+apt_install() {
+  say "installing Debian packages: $*"
+  DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
+    -o DPkg::Lock::Timeout=600 "$@" >>.build/apt.log 2>&1 ||
+    { tail -n 20 .build/apt.log >&2; fail "apt-get could not install: $*"; }
+}
+
+# The program `$1`, from the Debian package `$2`; `$3` says what it is for.
+need_command() {
+  command -v "$1" >/dev/null && return 0
+  apt_here || fail "the command \`$1\` is missing ($3). Install it, on Debian: apt-get install $2"
+  apt_update
+  apt_install "$2"
+}
+
+need_file() {
+  if [ ! -e "$1" ]; then
+    apt_update
+    apt_install "$2"
+  fi
+}
+
+needs_pandoc() {
+  [ "$goal" = test ] && grep -qs 'VignetteEngine{knitr::rmarkdown}' vignettes/*.Rmd
+}
+
+# Reads "name version" lines of R packages and prints the Debian packages that satisfy them.
+debian_names() {
+  local name version lower candidate debian
+  while read -r name version; do
+    lower=$(tr '[:upper:]' '[:lower:]' <<<"$name")
+    for debian in "r-cran-$lower" "r-bioc-$lower"; do
+      candidate=$(apt-cache policy "$debian" 2>/dev/null | awk '/Candidate:/ { print $2 }')
+      if [ -n "$candidate" ] && [ "$candidate" != "(none)" ] &&
+        dpkg --compare-versions "$candidate" ge "$version"; then
+        printf '%s\n' "$debian"
+      fi
+    done
+  done
+}
+
+install_r_packages() {
+  local wanted packages
+  if debian_r; then
+    apt_update
+    wanted=$(Rscript --vanilla tools/setup.R closure "$1")
+    mapfile -t packages < <(debian_names <<<"$wanted")
+    if [ "${#packages[@]}" -gt 0 ]; then apt_install "${packages[@]}"; fi
+  fi
+  Rscript --vanilla tools/setup.R install "$1"
+}
+
+# In a tree that several people work in, one set-up runs at a time.
+if [ -z "${REGATTA_LIB:-}" ]; then exec tools/with-lib.sh "$0" "$@"; fi
+mkdir -p .build
+if command -v flock >/dev/null; then
+  exec 9>.lib/.lock
+  flock 9
+fi
+
+need_command "$(R CMD config CC | cut -d ' ' -f 1)" build-essential "the C compiler of this R"
+need_command "$(R CMD config CXX | cut -d ' ' -f 1)" build-essential "the C++ compiler of this R"
+need_command nm binutils "reads the symbols of the built library"
+if [ "$goal" = valgrind ]; then need_command valgrind valgrind "make valgrind"; fi
+if [ "$goal" = bench ] && apt_here; then need_file /usr/include/tbb/version.h libtbb-dev; fi
+if needs_pandoc && apt_here; then need_command pandoc pandoc "builds the vignettes"; fi
+
+packages=$goal
+if [ "$goal" = valgrind ]; then packages=test; fi
+missing=$(Rscript --vanilla tools/setup.R missing "$packages")
+if [ -z "$missing" ]; then exit 0; fi
+say "R packages that are missing: $(cut -d ' ' -f 1 <<<"$missing" | xargs)"
+install_r_packages "$packages"

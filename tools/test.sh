@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Everything `make test` promises, one step after the other. A step that fails does not stop the
+# next ones. The last line is "N passed, N failed, N skipped": the expectations of all test suites.
+# A step that fails without a failed expectation counts as one failure.
+set -uo pipefail
+mkdir -p .build
+rm -f .build/*-report.csv
+export REGATTA_SOURCE="$PWD"
+checked=$PWD/.build/regatta.Rcheck
+other_failures=0
+lines=()
+
+# step NAME command ...: runs the command and notes how it ended.
+step() {
+  local name=$1 start=$SECONDS known
+  known=$(sum_column 2)
+  shift
+  printf '\n== %s\n' "$name"
+  if "$@" </dev/null; then
+    lines+=("ok      $name ($((SECONDS - start)) s)")
+  else
+    lines+=("FAILED  $name ($((SECONDS - start)) s)")
+    if [ "$(sum_column 2)" = "$known" ]; then other_failures=$((other_failures + 1)); fi
+  fi
+}
+
+skip_step() {
+  printf '\n== %s: skipped, %s\n' "$1" "$2"
+  lines+=("skipped $1: $2")
+}
+
+# What testthat printed is kept in a log by R CMD check, which shows it only when a test fails. What
+# was skipped belongs on the screen, and a snapshot that had to be made was compared with nothing.
+check_suite_log() {
+  local log
+  for log in "$checked"/tests/testthat.Rout*; do
+    [ -f "$log" ] || { echo "tests: there is no log of the suite" >&2; return 1; }
+    awk '/^ *══ Failed/ { exit } /^ *══ Skipped/ { on = 1 } on' "$log"
+    if grep -q 'Adding new snapshot' "$log"; then
+      echo "tests: a snapshot is missing from tests/testthat/_snaps:" >&2
+      grep -A 2 'Adding new snapshot' "$log" >&2
+      return 1
+    fi
+  done
+}
+
+sum_column() {
+  cat .build/*-report.csv 2>/dev/null |
+    awk -F , -v column="$1" '/^[0-9]/ { sum += $column } END { print sum + 0 }'
+}
+
+in_checked() { R_LIBS="$checked:$R_LIBS" "$@"; }
+
+step "floors" Rscript --vanilla tools/check-floors.R
+export REGATTA_TEST_REPORT=$PWD/.build/suite-report.csv
+step "R CMD check with the test suite, and nothing left behind" \
+  tools/leak-watch.sh tools/check-package.sh
+unset REGATTA_TEST_REPORT
+step "skips and snapshots" check_suite_log
+step "entry points" Rscript --vanilla tools/check-nonapi.R "$checked/regatta/libs/regatta.so"
+step "leaks" in_checked tools/leak-watch.sh Rscript --vanilla tools/leak-check.R
+if [ -f tests/cpp/Makefile ]; then
+  step "C++ headers without R" timeout -k 5 900 make -s -C tests/cpp test
+else
+  skip_step "C++ headers without R" "there is no tests/cpp"
+fi
+for example in examples/*/DESCRIPTION; do
+  if [ ! -f "$example" ]; then continue; fi
+  folder=$(dirname "$example")
+  if [ -f "$folder/UNFINISHED" ]; then
+    skip_step "$folder" "$(head -n 1 "$folder/UNFINISHED")"
+    continue
+  fi
+  step "$folder" tools/leak-watch.sh tools/test-example.sh "$folder" \
+    ".build/$(basename "$folder")-report.csv"
+done
+
+printf '\n'
+printf '%s\n' "${lines[@]}"
+failed=$(($(sum_column 2) + other_failures))
+printf '\n%d passed, %d failed, %d skipped\n' "$(sum_column 1)" "$failed" "$(sum_column 3)"
+[ "$failed" = 0 ]
