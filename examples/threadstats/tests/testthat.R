@@ -1,0 +1,4 @@
+library(testthat)
+library(threadstats)
+
+test_check("threadstats")

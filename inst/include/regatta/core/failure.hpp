@@ -1,0 +1,76 @@
+#ifndef REGATTA_CORE_FAILURE_HPP
+#define REGATTA_CORE_FAILURE_HPP
+
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+#include "config.hpp"
+
+REGATTA_NAMESPACE_BEGIN
+
+// Thrown by stop(), and by a loop or wait one of whose tasks called setError().
+class REGATTA_SHARED Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string& message) : std::runtime_error(message) {}
+};
+
+class REGATTA_SHARED UserInterruptException : public std::exception {
+ public:
+  const char* what() const noexcept override { return "C++ call interrupted by the user."; }
+};
+
+// Ends the task and the loop it belongs to; the caller of the loop gets the error. May be called
+// on any thread, unlike Rf_error() and Rcpp::stop().
+[[noreturn]] inline void stop(const std::string& message) { throw Error(message); }
+
+namespace detail {
+
+// The first exception of a group of tasks; later ones are counted.
+class Failure {
+ public:
+  Failure() : count_(0) {}
+  Failure(const Failure&) = delete;
+  Failure& operator=(const Failure&) = delete;
+
+  void record(std::exception_ptr error) noexcept {
+    if (count_.fetch_add(1, std::memory_order_acq_rel) != 0) return;
+    std::lock_guard<std::mutex> lock(mutex_);
+    first_ = error;
+  }
+
+  void record_current() noexcept { record(std::current_exception()); }
+
+  bool any() const noexcept { return count_.load(std::memory_order_acquire) != 0; }
+
+  // Gives the first exception away and forgets all. Only when no task of the group runs any more.
+  std::exception_ptr take(std::size_t* others) noexcept {
+    const std::size_t count = count_.exchange(0, std::memory_order_acq_rel);
+    *others = count > 1 ? count - 1 : 0;
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::exception_ptr error;
+    std::swap(error, first_);
+    return error;
+  }
+
+ private:
+  std::atomic<std::size_t> count_;
+  std::mutex mutex_;
+  std::exception_ptr first_;
+};
+
+inline std::size_t& suppressed_here() {
+  static thread_local std::size_t count = 0;
+  return count;
+}
+
+}  // namespace detail
+
+// After a loop or wait has thrown on this thread: how many further exceptions its tasks threw.
+inline std::size_t suppressedExceptions() { return detail::suppressed_here(); }
+
+REGATTA_NAMESPACE_END
+
+#endif

@@ -1,0 +1,149 @@
+#ifndef REGATTA_CORE_FOR_HPP
+#define REGATTA_CORE_FOR_HPP
+
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <type_traits>
+
+#include "global.hpp"
+
+REGATTA_NAMESPACE_BEGIN
+namespace detail {
+
+// The type that indices are counted in: that of both bounds where they agree on a sign, else a
+// signed one of 64 bits.
+template <class Begin, class End>
+using IndexOf = typename std::conditional<
+    std::is_signed<Begin>::value == std::is_signed<End>::value,
+    typename std::common_type<Begin, End>::type, std::ptrdiff_t>::type;
+
+// Users loop from 0 to a size() with a body that takes an int: that the index is converted is their
+// business, and no reason to warn here.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+template <class F, class Index>
+inline auto call_with(F& f, Index i) -> decltype(f(i)) {
+  return f(i);
+}
+#pragma GCC diagnostic pop
+
+// A loop over indices. A unit is `step` of them, so that 32 bits count the units of any loop.
+template <class Index, class F>
+struct IndexLoop : Loop {
+  IndexLoop(Pool& with, Index begin, std::uint64_t size, std::uint64_t per_unit, F& f)
+      : Loop(with.process(), &IndexLoop::run_range), pool(with), first(begin), count(size),
+        step(per_unit), body(f) {}
+
+  static void run_range(Loop& loop, Range range, Desk* desk) {
+    IndexLoop& self = static_cast<IndexLoop&>(loop);
+    const FrameScope scope(Frame{&self.pool, desk, &loop, &loop.failure, &loop.interrupts,
+                                 loop.task},
+                           loop.process);
+    const std::uint64_t from = range.first * self.step;
+    const std::uint64_t to = std::min(range.last * self.step, self.count);
+    const Index stop = static_cast<Index>(self.first + static_cast<Index>(to));
+    F& body = self.body;
+    for (Index i = static_cast<Index>(self.first + static_cast<Index>(from)); i < stop; ++i) {
+      call_with(body, i);
+    }
+  }
+
+  Pool& pool;
+  const Index first;
+  const std::uint64_t count;
+  const std::uint64_t step;
+  F& body;
+};
+
+// With `batches`, that many units of equal size, each of which one thread does at a stretch.
+inline std::uint64_t unit_size(std::uint64_t count, std::size_t batches) {
+  const std::uint64_t most = std::numeric_limits<Unit>::max() - 1;
+  const std::uint64_t units = batches > 0 ? std::min<std::uint64_t>(batches, most) : most;
+  return count <= units ? 1 : (count - 1) / units + 1;
+}
+
+template <class Index, class F>
+void run_for(Pool& pool, Index begin, Index end, F& f, std::size_t threads, std::size_t batches,
+             const Cancellation* token) {
+  if (!(begin < end)) return;
+  const std::uint64_t count = static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(begin);
+  const std::uint64_t step = unit_size(count, batches);
+  IndexLoop<Index, F> loop(pool, begin, count, step, f);
+  loop.token = token;
+  if (batches > 0) loop.max_units = 1;
+  const unsigned most = pool.loop_threads();
+  pool.run(loop, static_cast<Unit>((count - 1) / step + 1),
+           threads < most ? static_cast<unsigned>(threads) : most);
+}
+
+template <class Items>
+using Subscript = typename std::iterator_traits<decltype(
+    std::begin(std::declval<Items&>()))>::difference_type;
+
+template <class Items, class F>
+struct EachItem {
+  decltype(std::begin(std::declval<Items&>())) first;
+  F& f;
+  void operator()(Subscript<Items> i) const { f(first[i]); }
+};
+
+template <class Items, class F>
+void run_for_each(Pool& pool, Items& items, F& f, std::size_t threads, std::size_t batches,
+                  const Cancellation* token) {
+  EachItem<Items, F> body = {std::begin(items), f};
+  const Subscript<Items> zero = 0;
+  run_for(pool, zero, static_cast<Subscript<Items>>(std::distance(std::begin(items), std::end(items))),
+          body, threads, batches, token);
+}
+
+}  // namespace detail
+
+// Calls f(i) for all begin <= i < end, in no particular order, and returns when all is done.
+// At most `nThreads` threads take part, the calling one included, and never more than the pool
+// has; 0 or 1: the calling thread alone. With `nBatches` the indices are cut into that many parts
+// of equal size; 0: as the cost of the body suggests.
+// Throws the first exception of f (see suppressedExceptions()) or UserInterruptException.
+template <class Begin, class End, class F>
+void parallelFor(Begin begin, End end, F&& f, std::size_t nThreads = defaultThreads(),
+                 std::size_t nBatches = 0) {
+  using Index = detail::IndexOf<Begin, End>;
+  detail::run_for(detail::pool_here(), static_cast<Index>(begin), static_cast<Index>(end), f,
+                  nThreads, nBatches, nullptr);
+}
+
+// As above, until cancelled: then returns without having called f for all indices.
+template <class Begin, class End, class F>
+void parallelFor(Begin begin, End end, F&& f, const Cancellation& token,
+                 std::size_t nThreads = defaultThreads(), std::size_t nBatches = 0) {
+  using Index = detail::IndexOf<Begin, End>;
+  detail::run_for(detail::pool_here(), static_cast<Index>(begin), static_cast<Index>(end), f,
+                  nThreads, nBatches, &token);
+}
+
+// Calls f(item) for all items of a container with random access; see parallelFor().
+template <class Items, class F>
+void parallelForEach(Items&& items, F&& f, std::size_t nThreads = defaultThreads(),
+                     std::size_t nBatches = 0) {
+  detail::run_for_each(detail::pool_here(), items, f, nThreads, nBatches, nullptr);
+}
+
+template <class Items, class F>
+void parallelForEach(Items&& items, F&& f, const Cancellation& token,
+                     std::size_t nThreads = defaultThreads(), std::size_t nBatches = 0) {
+  detail::run_for_each(detail::pool_here(), items, f, nThreads, nBatches, &token);
+}
+
+// Ends the loop or the tasks that the calling code belongs to, as stop() does, but without an
+// exception: for code that none may pass through. Outside of both it throws after all.
+inline void setError(const std::string& message) {
+  const detail::Frame& frame = detail::frame_here();
+  if (!frame.failure) stop(message);
+  frame.failure->record(std::make_exception_ptr(Error(message)));
+  if (frame.loop) frame.loop->cancel();
+}
+
+REGATTA_NAMESPACE_END
+
+#endif

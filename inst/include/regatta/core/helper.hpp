@@ -1,0 +1,87 @@
+#ifndef REGATTA_CORE_HELPER_HPP
+#define REGATTA_CORE_HELPER_HPP
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <atomic>
+#include <thread>
+
+#include "loop.hpp"
+#include "task.hpp"
+
+REGATTA_NAMESPACE_BEGIN
+namespace detail {
+
+// How long a helper goes on looking for work before it sleeps: about as long as waking it takes,
+// so that loops that follow each other closely find it awake.
+constexpr double spin_us = 60.0;
+// A loop that is over sooner than this is left to its caller.
+constexpr double ripe_us = 0.7;
+// Work that is worth waking a helper for, which takes some 50 us.
+constexpr double wake_us = 60.0;
+// How often one of the sleeping helpers looks for a loop whose first unit takes long, and how
+// long nothing may happen until it stops doing so.
+constexpr double watch_us = 2000.0;
+constexpr double watch_until_us = 1e6;
+
+// A gate at which a helper has seen a certain loop.
+struct Sight {
+  Sight() : gate(nullptr), number(0), when(0) {}
+  Sight(const Gate* at, std::uint64_t word, Ticks now)
+      : gate(at), number(Gate::number(word)), when(now) {}
+  bool is(const Gate* at, std::uint64_t word) const {
+    return gate == at && number == Gate::number(word);
+  }
+  const Gate* gate;
+  std::uint32_t number;
+  Ticks when;
+};
+
+// One thread of a pool, or a guest who waits for tasks and runs some meanwhile: whoever sits at the
+// desk. The ring and the count are read by others, the rest is its own.
+struct Helper {
+  Helper()
+      : index(0), desk(nullptr), done(0), called(false),
+        watching(false), reported(true), last_work(0), loops_seen(0) {
+    static_cast<void>(apart);
+  }
+
+  unsigned index;  // from 1; 0 stands for the caller of a loop
+  Desk* desk;
+  TaskRing ring;
+  // Tasks this thread has finished. release: who adds it up sees what they did.
+  std::atomic<std::uint64_t> done;
+  char apart[cache_line];
+
+  bool called;  // by a caller who knows that there is enough work
+  bool watching;  // counts among those that look for loops
+  bool reported;  // whether those who wait know of the last task done
+  Sight candidate;
+  Sight left;
+  Ticks last_work;
+  std::uint64_t loops_seen;
+};
+
+// Signals are for the threads of the host: its handlers expect to run there. Faults are left
+// alone, since they come to the thread that made them.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP}) sigdelset(&all, fault);
+    pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace detail
+REGATTA_NAMESPACE_END
+
+#endif

@@ -1,0 +1,110 @@
+#ifndef REGATTA_CORE_POLL_HPP
+#define REGATTA_CORE_POLL_HPP
+
+#include "failure.hpp"
+#include "frame.hpp"
+#include "line.hpp"
+#include "process.hpp"
+
+REGATTA_NAMESPACE_BEGIN
+namespace detail {
+
+// How often the main thread turns to its host while it works or waits. An interrupt has to be
+// answered in 150 ms, of which this leaves most to the tasks.
+constexpr double poll_us = 25000.0;
+
+struct PollGuard {
+  explicit PollGuard(Process& process) : process_(process) { process_.polling = true; }
+  ~PollGuard() { process_.polling = false; }
+  PollGuard(const PollGuard&) = delete;
+  PollGuard& operator=(const PollGuard&) = delete;
+  Process& process_;
+};
+
+// Main thread only. Prints what waits; false if the user asked to stop meanwhile.
+inline bool print_waiting(Process& process) {
+  bool goes_on = true;
+  if (!process.output.waits() || !process.host().print) return goes_on;
+  PollGuard guard(process);
+  for (const OutputPiece& piece : process.output.take()) {
+    goes_on = process.host().print(piece.stream, piece.text.data(), piece.text.size()) && goes_on;
+  }
+  return goes_on;
+}
+
+// Main thread only. An interrupt that was noticed where nothing can be thrown: others hear of it,
+// and the host will notice it again.
+inline void interrupt_later(Process& process) {
+  process.count_interrupt();
+  if (process.host().interrupt_again) process.host().interrupt_again();
+}
+
+inline void print_now(Process& process) {
+  if (process.polling) return;
+  if (!print_waiting(process)) interrupt_later(process);
+}
+
+// Main thread only: prints what waits and asks whether the user wants to stop. A host may run
+// other code of this library meanwhile (R's event handlers), which must not poll again.
+inline bool poll_host(Process& process) {
+  if (process.polling) return false;
+  process.last_poll = ticks_now();
+  end_lines(process.output);
+  bool stops = !print_waiting(process);
+  PollGuard guard(process);
+  if (process.host().interrupted) stops = process.host().interrupted() || stops;
+  return stops;
+}
+
+// Main thread only: asks if it is time to, and tells the other threads.
+inline void poll_if_due(Process& process, double us_since_last) {
+  if (us_since_last > poll_us && poll_host(process)) process.count_interrupt();
+}
+
+// On the main thread the host is asked; other threads hear what the main thread has heard.
+inline bool look_for_interrupt(Process& process) {
+  const bool main = process.on_main();
+  if ((!main || frame_here().interrupts) && interrupted_here(process)) return true;
+  if (!main || !poll_host(process)) return false;
+  process.count_interrupt();
+  return true;
+}
+
+// What ends the work of the main thread ends it for its interrupts too, whichever came first:
+// threads that this library knows nothing of must not answer them again.
+REGATTA_NOINLINE inline void throw_error(Process& process, std::exception_ptr error) {
+  if (process.on_main()) process.report_interrupts();
+  std::rethrow_exception(error);
+}
+
+REGATTA_NOINLINE inline void throw_interrupt(Process& process) {
+  if (process.on_main()) process.report_interrupts();
+  throw UserInterruptException();
+}
+
+// Only when nothing of what may fail runs any more.
+inline void throw_first(Process& process, Failure& failure) {
+  std::size_t others = 0;
+  std::exception_ptr error = failure.take(&others);
+  if (!error) return;
+  suppressed_here() = others;
+  throw_error(process, error);
+}
+
+}  // namespace detail
+
+// Throws a UserInterruptException if the user asked to stop; `condition` false: does nothing.
+inline void checkUserInterrupt(bool condition = true) {
+  if (!condition) return;
+  detail::Process& process = detail::process();
+  if (detail::look_for_interrupt(process)) detail::throw_interrupt(process);
+}
+
+// Whether the user asked to stop; `condition` false: does not look and says no.
+inline bool isInterrupted(bool condition = true) {
+  return condition && detail::look_for_interrupt(detail::process());
+}
+
+REGATTA_NAMESPACE_END
+
+#endif

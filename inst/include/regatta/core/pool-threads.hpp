@@ -1,0 +1,166 @@
+#ifndef REGATTA_CORE_POOL_THREADS_HPP
+#define REGATTA_CORE_POOL_THREADS_HPP
+
+#include "pool.hpp"
+
+REGATTA_NAMESPACE_BEGIN
+namespace detail {
+
+// Ticks per microsecond, measured once per process.
+REGATTA_SHARED inline double tick_rate() {
+  static const double rate = measure_ticks_per_us();
+  return rate;
+}
+
+inline Pool::Pool(Process& in, unsigned helpers, unsigned most)
+    : process_(in), helper_count_(helpers), most_(most), ticks_per_us_(tick_rate()),
+      helpers_(new Helper[helpers + guests]), desks_(new Desk[helpers + guests]),
+      watching_(0), started_(0), can_start_(helpers), stopping_(false), dropped_(0),
+      waiting_tasks_(0), dropping_(false),
+      interrupted_(false) {
+  for (unsigned i = 0; i < helpers + guests; ++i) {
+    helpers_[i].index = i + 1;
+    helpers_[i].desk = &desks_[i];
+  }
+  process_.join_company(this);
+}
+
+inline Pool::~Pool() {
+  process_.leave_company(this);
+  drop_tasks();
+  stop_threads();
+}
+
+// False if all have been started or the system refuses one more thread.
+inline bool Pool::start_one() {
+  if (started_.load(std::memory_order_relaxed) >= can_start_.load(std::memory_order_relaxed)) {
+    return false;
+  }
+  std::lock_guard<std::mutex> lock(threads_mutex_);
+  const unsigned next = started_.load(std::memory_order_relaxed);
+  if (next >= can_start_.load(std::memory_order_relaxed)) return false;
+  if (stopping_.load(std::memory_order_relaxed)) return false;
+  try {
+    SignalsBlocked blocked;
+    Helper& helper = helpers_[next];
+    threads_.emplace_back([this, &helper] { serve(helper); });
+  } catch (const std::system_error&) {
+    can_start_.store(next, std::memory_order_relaxed);
+    return false;
+  }
+  started_.store(next + 1, std::memory_order_release);
+  return true;
+}
+
+// Called by a loop that starts when no helper would see it.
+REGATTA_NOINLINE inline void Pool::rouse() {
+  if (bed_.any()) {
+    bed_.wake(1);
+  } else {
+    start_one();
+  }
+}
+
+// For work that is known to be enough.
+inline void Pool::call_helpers(int count) {
+  if (bed_.any()) {
+    bed_.wake(count);
+  } else {
+    start_one();
+  }
+}
+
+inline void Pool::serve(Helper& me) {
+  me.last_work = ticks_now();
+  me.called = true;
+  start_watching(me);
+  while (!stopping_.load(std::memory_order_acquire)) {
+    if (look_around(me)) {
+      me.last_work = ticks_now();
+      continue;
+    }
+    start_watching(me);
+    if (us_since(me.last_work) < spin_us) {
+      pause_cpu(8);
+    } else {
+      rest(me);
+    }
+  }
+  stop_watching(me);
+}
+
+inline bool Pool::look_around(Helper& me) {
+  if (run_task(me)) return true;
+  report_done(me);
+  return join_loop(me);
+}
+
+inline void Pool::start_watching(Helper& me) {
+  if (me.watching) return;
+  me.watching = true;
+  watching_.fetch_add(1, std::memory_order_relaxed);
+}
+
+// True if nobody watches now.
+inline bool Pool::stop_watching(Helper& me) {
+  if (!me.watching) return false;
+  me.watching = false;
+  return watching_.fetch_sub(1, std::memory_order_relaxed) == 1;
+}
+
+inline std::uint64_t Pool::count_loops() const {
+  std::uint64_t sum = 0;
+  for (unsigned i = 0; i < helper_count_ + guests; ++i) {
+    sum += Gate::number(desks_[i].levels[0].gate.peek());
+  }
+  return sum;
+}
+
+// In how many microseconds a helper that is about to sleep looks again; less and less often while
+// no loop is run, and no more (a negative number) after some time or if two others look. Two,
+// so that one is left when the other has work.
+inline double Pool::watch_for(Helper& me) {
+  const std::uint64_t loops = count_loops();
+  if (loops != me.loops_seen) {
+    me.loops_seen = loops;
+    me.last_work = ticks_now();
+  }
+  const double idle = us_since(me.last_work);
+  if (idle < watch_until_us && watching_.load(std::memory_order_relaxed) <= 2) {
+    return std::max(watch_us, idle);
+  }
+  stop_watching(me);
+  return -1.0;
+}
+
+inline void Pool::rest(Helper& me) {
+  const double us = watch_for(me);
+  bed_.announce();
+  if (!queue_.empty() || stopping_.load(std::memory_order_seq_cst)) {
+    bed_.withdraw();
+    return;
+  }
+  me.called = bed_.sleep(us);
+  if (me.called) me.last_work = ticks_now();
+  start_watching(me);
+}
+
+inline void Pool::stop_threads() {
+  std::vector<std::thread> threads;
+  {
+    std::lock_guard<std::mutex> lock(threads_mutex_);
+    stopping_.store(true, std::memory_order_seq_cst);
+    threads.swap(threads_);
+  }
+  bed_.wake_all();
+  for (std::thread& thread : threads) thread.join();
+  std::lock_guard<std::mutex> lock(threads_mutex_);
+  started_.store(0, std::memory_order_release);
+  can_start_.store(helper_count_, std::memory_order_relaxed);
+  stopping_.store(false, std::memory_order_seq_cst);
+}
+
+}  // namespace detail
+REGATTA_NAMESPACE_END
+
+#endif

@@ -1,0 +1,174 @@
+#ifndef REGATTA_CORE_POOL_HPP
+#define REGATTA_CORE_POOL_HPP
+
+#include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "bed.hpp"
+#include "cores.hpp"
+#include "helper.hpp"
+
+REGATTA_NAMESPACE_BEGIN
+namespace detail {
+
+// Threads that help with loops and run tasks. The thread that calls a loop works itself; helpers
+// start when they are first needed and sleep when they are not.
+class REGATTA_SHARED Pool : public Company {
+ public:
+  // `helpers` threads; how many take part in a loop, its caller included, is `most`.
+  Pool(Process& in, unsigned helpers, unsigned most);
+  ~Pool() override;
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  // Calls loop.run() for all units 0 .. units - 1, on at most `threads` threads, and returns when
+  // all is done. Throws the first exception of a body, or UserInterruptException.
+  void run(Loop& loop, Unit units, unsigned threads);
+
+  void push(Task* task);
+  // Until all tasks are done. Throws as run(); tasks not begun are then dropped.
+  void wait();
+  // As wait(), but throws nothing: an interrupt is left to the host.
+  void finish() noexcept;
+  bool busy() const override { return !all_done(false); }
+  // Ends the threads when their tasks are done; they start again when there is work.
+  void stop_threads();
+  // Destroys the tasks that have not been begun.
+  void drop_tasks();
+
+  unsigned helpers() const { return helper_count_; }
+  unsigned loop_threads() const { return most_; }
+  Process& process() const { return process_; }
+  Failure& failure() { return failure_; }
+  // For tests and reports: threads that exist.
+  unsigned started() const { return started_.load(std::memory_order_acquire); }
+
+ private:
+  friend class DeskLease;
+  friend class SeatLease;
+
+  // Threads, in pool-threads.hpp.
+  bool start_one();
+  void rouse();
+  void call_helpers(int count);
+  void serve(Helper& me);
+  bool look_around(Helper& me);
+  void rest(Helper& me);
+  void start_watching(Helper& me);
+  bool stop_watching(Helper& me);
+  double watch_for(Helper& me);
+  std::uint64_t count_loops() const;
+
+  // Loops, in pool-loops.hpp.
+  Desk* lend_desk();
+  bool join_loop(Helper& me);
+  Gate* choose_gate(Helper& me, std::uint64_t* word);
+  void help(Desk& desk, Gate& gate, Loop& loop);
+  void leave(Gate& gate);
+  bool help_below(Desk& desk, const Loop& above);
+  void run_alone(Loop& loop, Unit units);
+  void run_together(Loop& loop, Unit units, Desk& desk);
+  void attend(Loop& loop, const Pace& pace, Ticks* next_call);
+  void wait_for_helpers(Loop& loop, Desk& desk, Gate& gate);
+  void doze(const Gate& gate);
+
+  // Tasks, in pool-tasks.hpp.
+  bool run_task(Helper& me);
+  Task* find_task(Helper& me);
+  void report_done(Helper& me);
+  void finish_task(Task* task, Task* within, Desk* desk);
+  bool all_done(bool inside) const;
+  void wait_until_done(bool inside);
+  void wait_step(bool inside, Helper* me, Ticks* since);
+  void begin_wait(Task* task);
+  void end_wait(Task* task);
+
+  double us_since(Ticks then) const {
+    return static_cast<double>(ticks_now() - then) / ticks_per_us_;
+  }
+
+  // A slot for the caller, then one per desk.
+  unsigned slot_count() const { return helper_count_ + guests + 1; }
+
+  // Threads that are no helpers and may open loops at the same time; more of them work alone.
+  static constexpr unsigned guests = 4;
+
+  Process& process_;
+  const unsigned helper_count_;
+  const unsigned most_;
+  const double ticks_per_us_;
+  std::unique_ptr<Helper[]> helpers_;  // then those of guests
+  std::unique_ptr<Desk[]> desks_;  // one for each of them
+
+  // relaxed: helpers that see a new loop by themselves within watch_us. A loop that finds none
+  // wakes one; a wrong number costs a late start, no more.
+  std::atomic<int> watching_;
+  Bed bed_;
+  Bed waiting_;  // callers that wait for helpers
+
+  std::mutex threads_mutex_;
+  std::vector<std::thread> threads_;
+  // acquire and release: who counts a helper sees its record. `can_start_` falls when the
+  // system refuses a thread.
+  std::atomic<unsigned> started_;
+  std::atomic<unsigned> can_start_;
+  std::atomic<bool> stopping_;
+
+  TaskQueue queue_;
+  std::atomic<std::uint64_t> dropped_;
+  std::mutex waits_mutex_;
+  std::atomic<std::uint64_t> waiting_tasks_;
+  // relaxed: "stop when you can"; both are reset when nothing runs.
+  std::atomic<bool> dropping_;
+  std::atomic<bool> interrupted_;  // tasks were dropped for that
+  Failure failure_;
+};
+
+// A thread's desk for the loop it is about to open; none if it is too deep in loops already or
+// there are too many guests.
+class DeskLease {
+ public:
+  explicit DeskLease(Pool& pool);
+  ~DeskLease() {
+    if (desk_) --desk_->depth;
+    if (lent_) desk_->give_back();
+  }
+  DeskLease(const DeskLease&) = delete;
+  DeskLease& operator=(const DeskLease&) = delete;
+
+  Desk* desk() const { return desk_; }
+
+ private:
+  Desk* desk_;
+  bool lent_;
+};
+
+// Under which record a thread that waits runs tasks meanwhile: its own if it sits at a desk of the
+// pool, else that of a free guest's desk; none if too many guests are there.
+class SeatLease {
+ public:
+  SeatLease(Pool& pool, bool wanted);
+  ~SeatLease() {
+    if (lent_) lent_->give_back();
+  }
+  SeatLease(const SeatLease&) = delete;
+  SeatLease& operator=(const SeatLease&) = delete;
+
+  Helper* helper() const { return helper_; }
+
+ private:
+  Helper* helper_;
+  Desk* lent_;
+};
+
+}  // namespace detail
+REGATTA_NAMESPACE_END
+
+#include "pool-threads.hpp"
+#include "pool-loops.hpp"
+#include "pool-tasks.hpp"
+
+#endif

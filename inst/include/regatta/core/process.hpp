@@ -1,0 +1,192 @@
+#ifndef REGATTA_CORE_PROCESS_HPP
+#define REGATTA_CORE_PROCESS_HPP
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "clock.hpp"
+#include "config.hpp"
+#include "fork.hpp"
+
+REGATTA_NAMESPACE_BEGIN
+
+// What the program around the library offers. Each function is called on the main thread only,
+// and a null one is skipped.
+struct Host {
+  // Whether the user asks to stop; a true answer uses the request up.
+  bool (*interrupted)();
+  // Makes a request that was used up pending again.
+  void (*interrupt_again)();
+  // Prints; false if the user asked to stop meanwhile. `stream` is 1 for output, 2 for errors.
+  bool (*print)(int stream, const char* text, std::size_t size);
+  // How many threads the host allows; 0: no opinion.
+  unsigned (*threads)();
+};
+
+namespace detail {
+
+class Pool;
+
+struct OutputPiece {
+  int stream;
+  std::string text;
+};
+
+// Text of any thread that waits for the main thread to print it.
+class OutputQueue {
+ public:
+  OutputQueue() : waits_(false) {}
+
+  void add(int stream, const std::string& text) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (pieces_.empty() || pieces_.back().stream != stream) {
+      pieces_.push_back(OutputPiece{stream, std::string()});
+    }
+    pieces_.back().text += text;
+    // relaxed: who sees it takes the mutex before it reads the text.
+    waits_.store(true, std::memory_order_relaxed);
+  }
+
+  bool waits() const { return waits_.load(std::memory_order_relaxed); }
+
+  std::vector<OutputPiece> take() {
+    std::vector<OutputPiece> taken;
+    std::lock_guard<std::mutex> lock(mutex_);
+    taken.swap(pieces_);
+    waits_.store(false, std::memory_order_relaxed);
+    return taken;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<OutputPiece> pieces_;
+  std::atomic<bool> waits_;
+};
+
+// Something whose threads may be at work.
+struct Company {
+  virtual ~Company() {}
+  virtual bool busy() const = 0;
+};
+
+// All state of the library in one process. It is never destroyed, since threads may use it until
+// the process ends. A forked child makes its own, see process().
+class REGATTA_SHARED Process {
+ public:
+  explicit Process(Process* parent)
+      : before_fork(parent), last_poll(0), polling(false), main_loops(0), pool(nullptr), threads(0),
+        forced_threads(0), host_(), interrupts_(0), reported_(0), live_(0) {
+    main_thread_ = parent ? parent->main_thread_ : std::this_thread::get_id();
+    if (!parent) return;
+    host_ = parent->host_;
+    forced_threads = parent->forced_threads;
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  bool in_child() const { return mark_.in_child(); }
+  bool on_main() const { return std::this_thread::get_id() == main_thread_; }
+
+  // For the main thread, before there are other threads.
+  void set_host(const Host& host) {
+    main_thread_ = std::this_thread::get_id();
+    host_ = host;
+  }
+  const Host& host() const { return host_; }
+
+  // Interrupts that the main thread has noticed so far. Work stops when the number is another than
+  // when it began, so that no interrupt outlives what it was meant for.
+  // relaxed: says "look when you can", and nothing else is read on the strength of it.
+  std::uint32_t interrupts() const { return interrupts_.load(std::memory_order_relaxed); }
+  void count_interrupt() { interrupts_.fetch_add(1, std::memory_order_relaxed); }
+  // Of these, how many have been thrown on the main thread.
+  std::uint32_t reported() const { return reported_.load(std::memory_order_relaxed); }
+  void report_interrupts() { reported_.store(interrupts(), std::memory_order_relaxed); }
+
+  // relaxed: only asked by the main thread, to see whether its lines could be torn.
+  void live_begin() { live_.fetch_add(1, std::memory_order_relaxed); }
+  void live_end() { live_.fetch_sub(1, std::memory_order_relaxed); }
+
+  // In a forked child, the state of its parent: kept reachable, for leak checkers, and never used.
+  Process* const before_fork;
+
+  // The main thread's own: when it last asked its host, whether it is just doing so, and in how
+  // many loops it is at the moment.
+  Ticks last_poll;
+  bool polling;
+  int main_loops;
+
+  // Main thread only: whether other threads may be at work.
+  bool has_company() {
+    if (main_loops > 0 || live_.load(std::memory_order_relaxed) > 0) return true;
+    std::lock_guard<std::mutex> lock(company_mutex_);
+    for (const Company* one : company_) {
+      if (one->busy()) return true;
+    }
+    return false;
+  }
+  void join_company(const Company* one) {
+    std::lock_guard<std::mutex> lock(company_mutex_);
+    company_.push_back(one);
+  }
+  void leave_company(const Company* one) {
+    std::lock_guard<std::mutex> lock(company_mutex_);
+    company_.erase(std::remove(company_.begin(), company_.end(), one), company_.end());
+  }
+
+  OutputQueue output;
+
+  // acquire and release: who reads the pointer reads the pool it points to.
+  std::atomic<Pool*> pool;
+  std::mutex pool_mutex;
+
+  // The size of the pool, 0 until it is known; and what set_default_threads() asked for.
+  std::atomic<unsigned> threads;
+  unsigned forced_threads;
+
+ private:
+  std::thread::id main_thread_;
+  Host host_;
+  ForkMark mark_;
+  std::atomic<std::uint32_t> interrupts_;
+  std::atomic<std::uint32_t> reported_;
+  std::atomic<long> live_;
+  std::mutex company_mutex_;
+  std::vector<const Company*> company_;
+};
+
+REGATTA_SHARED inline std::atomic<Process*>& process_slot() {
+  static std::atomic<Process*> slot(nullptr);
+  return slot;
+}
+
+REGATTA_NOINLINE inline Process& renew_process(Process* old) {
+  Process* fresh = new Process(old);
+  if (process_slot().compare_exchange_strong(old, fresh, std::memory_order_acq_rel)) {
+    return *fresh;
+  }
+  delete fresh;
+  return *old;
+}
+
+inline Process& process() {
+  Process* now = process_slot().load(std::memory_order_acquire);
+  if (REGATTA_LIKELY(now && !now->in_child())) return *now;
+  return renew_process(now);
+}
+
+}  // namespace detail
+
+// Tells the library what its host offers. The calling thread is the main thread from now on.
+inline void set_host(const Host& host) { detail::process().set_host(host); }
+
+// Whether the calling thread is the one that may talk to the host.
+inline bool onMainThread() { return detail::process().on_main(); }
+
+REGATTA_NAMESPACE_END
+
+#endif

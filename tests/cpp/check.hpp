@@ -1,0 +1,82 @@
+#ifndef REGATTA_TESTS_CHECK_HPP
+#define REGATTA_TESTS_CHECK_HPP
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <thread>
+
+// A test is a function that registers itself and calls CHECK(), which any thread may do.
+
+namespace check {
+
+struct Test {
+  Test(const char* with_name, void (*with_run)());
+  const char* name;
+  void (*run)();
+};
+
+extern std::atomic<long> passed;
+void fail(const char* file, int line, const std::string& what);
+
+inline void that(bool holds, const char* file, int line, const char* what) {
+  if (holds) {
+    passed.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    fail(file, line, what);
+  }
+}
+
+// Sanitizers slow everything down; a fact that is waited for may take this much longer.
+extern double slowness;
+
+// Waits for a fact, without which the test cannot go on.
+template <class Fact>
+bool wait_until(const Fact& fact, double seconds = 20.0) {
+  const auto start = std::chrono::steady_clock::now();
+  while (!fact()) {
+    const auto waited = std::chrono::steady_clock::now() - start;
+    if (std::chrono::duration<double>(waited).count() > seconds * slowness) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  return true;
+}
+
+// Says why a test does not run here.
+inline void skip(const char* reason) { std::printf("skip   (%s) ", reason); }
+
+#if defined(__SANITIZE_THREAD__)
+constexpr bool thread_sanitizer = true;
+#else
+constexpr bool thread_sanitizer = false;
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool address_sanitizer = true;
+#else
+constexpr bool address_sanitizer = false;
+#endif
+
+// The message of what `body` throws, "" if it throws nothing.
+template <class Body>
+std::string thrown(const Body& body) {
+  try {
+    body();
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "?";
+  }
+  return "";
+}
+
+}  // namespace check
+
+#define TEST(name)                                                   \
+  static void test_##name();                                         \
+  static const check::Test register_##name(#name, &test_##name);     \
+  static void test_##name()
+
+#define CHECK(condition) check::that(static_cast<bool>(condition), __FILE__, __LINE__, #condition)
+
+#endif

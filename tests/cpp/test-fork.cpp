@@ -1,0 +1,156 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <regatta/core.hpp>
+#include <vector>
+
+#include "check.hpp"
+
+namespace {
+
+bool loop_works(std::size_t threads) {
+  std::atomic<int> arrived(0);
+  const int wanted = static_cast<int>(threads);
+  regatta::parallelFor(0, wanted, [&](int) {
+    ++arrived;
+    check::wait_until([&] { return arrived.load() == wanted; }, 20.0);
+  }, threads);
+  return arrived.load() == wanted;
+}
+
+// Runs `body` in a forked child, which says with its exit status whether the body holds.
+template <class Body>
+bool in_child(const Body& body) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    alarm(60);
+    bool holds = false;
+    try {
+      holds = body();
+    } catch (...) {
+    }
+    _exit(holds ? 0 : 1);
+  }
+  int status = -1;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+// The thread sanitizer takes a new thread of a child for one of its parent's, since both can have
+// the same address.
+bool no_children() {
+  if (check::thread_sanitizer) check::skip("threads in a forked child confuse the thread sanitizer");
+  return check::thread_sanitizer;
+}
+
+}  // namespace
+
+TEST(a_child_has_a_pool_of_its_own) {
+  if (no_children()) return;
+  for (int round = 0; round < 10; ++round) {
+    CHECK(loop_works(4));
+    CHECK(in_child([] { return loop_works(4); }));
+    CHECK(loop_works(4));
+  }
+}
+
+TEST(a_child_of_a_child_works_too) {
+  if (no_children()) return;
+  CHECK(loop_works(2));
+  CHECK(in_child([] { return loop_works(2) && in_child([] { return loop_works(2); }); }));
+}
+
+TEST(a_child_that_is_forked_while_helpers_are_busy) {
+  if (no_children()) return;
+  if (check::address_sanitizer) {
+    check::skip("a fork may leave the address sanitizer's allocator locked");
+    return;
+  }
+  std::atomic<bool> go_on(true);
+  std::atomic<int> running(0);
+  for (int i = 0; i < 3; ++i) {
+    regatta::push([&] {
+      ++running;
+      while (go_on.load()) {
+        regatta::Rcout << "busy" << std::endl;
+        std::vector<int> memory(1000);
+        regatta::parallelFor(0, 100, [&](int k) { memory[static_cast<std::size_t>(k)] = k; });
+      }
+    });
+  }
+  check::wait_until([&] { return running.load() == 3; });
+  for (int round = 0; round < 20; ++round) {
+    CHECK(in_child([] {
+      regatta::Rcout << "in the child" << std::endl;
+      return loop_works(4);
+    }));
+  }
+  go_on = false;
+  regatta::wait();
+}
+
+TEST(a_pool_made_before_the_fork_works_in_the_child) {
+  if (no_children()) return;
+  regatta::ThreadPool pool(2);
+  std::atomic<int> count(0);
+  std::atomic<bool> go(false);
+  for (int i = 0; i < 10; ++i) {
+    pool.push([&] {
+      while (!go.load()) std::this_thread::yield();
+      ++count;
+    });
+  }
+  CHECK(in_child([&] {
+    // The parent's tasks are the parent's.
+    std::atomic<int> own(0);
+    for (int i = 0; i < 10; ++i) pool.push([&] { ++own; });
+    pool.wait();
+    pool.parallelFor(0, 100, [&](int) { ++own; });
+    pool.join();
+    return own.load() == 110 && count.load() == 0;
+  }));
+  CHECK(in_child([&] {
+    regatta::ThreadPool* unused = new regatta::ThreadPool(2);
+    delete unused;
+    return true;
+  }));
+  go = true;
+  pool.wait();
+  CHECK(count.load() == 10);
+}
+
+TEST(a_pool_is_destroyed_in_the_child) {
+  if (no_children()) return;
+  std::unique_ptr<regatta::ThreadPool> pool(new regatta::ThreadPool(2));
+  pool->push([] {});
+  pool->wait();
+  CHECK(in_child([&] {
+    pool.reset();
+    return true;
+  }));
+}
+
+TEST(a_thread_of_the_parent_is_dropped_in_the_child) {
+  if (no_children()) return;
+  std::atomic<bool> go(false);
+  std::unique_ptr<regatta::Thread> thread(new regatta::Thread([&] {
+    while (!go.load()) std::this_thread::yield();
+  }));
+  CHECK(in_child([&] {
+    thread.reset();
+    return loop_works(2);
+  }));
+  go = true;
+  thread->join();
+}
+
+TEST(the_child_counts_its_cores_anew) {
+  if (no_children()) return;
+  regatta::set_default_threads(0);
+  CHECK(in_child([] {
+    setenv("REGATTA_THREADS", "3", 1);
+    return regatta::defaultThreads() == 3 && loop_works(3);
+  }));
+  regatta::set_default_threads(4);
+}

@@ -1,0 +1,215 @@
+#include <regatta/core.hpp>
+#include <vector>
+
+#include "check.hpp"
+#include "host.hpp"
+
+namespace {
+
+void busy_ms(double ms) {
+  const auto start = std::chrono::steady_clock::now();
+  while (std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+             .count() < ms) {
+  }
+}
+
+// Asks the host for an interrupt once `begun` says that the work is under way, and checks that the
+// work ends by it. The bodies would take minutes.
+template <class Work>
+void interrupt_during(std::atomic<bool>& begun, const Work& work) {
+  begun = false;
+  fake_host::interrupt = false;
+  std::thread user([&] {
+    check::wait_until([&] { return begun.load(); });
+    fake_host::interrupt = true;
+  });
+  bool interrupted = false;
+  try {
+    work();
+  } catch (const regatta::UserInterruptException&) {
+    interrupted = true;
+  }
+  user.join();
+  CHECK(interrupted);
+  CHECK(!fake_host::interrupt.load());
+  // Nothing is left of it.
+  CHECK(!regatta::isInterrupted());
+  std::atomic<int> count(0);
+  regatta::parallelFor(0, 100, [&](int) { ++count; });
+  CHECK(count.load() == 100);
+}
+
+}  // namespace
+
+TEST(interrupt_in_direct_checks) {
+  CHECK(!regatta::isInterrupted());
+  fake_host::interrupt = true;
+  CHECK(!regatta::isInterrupted(false));
+  CHECK(regatta::isInterrupted());
+  CHECK(!regatta::isInterrupted());
+  fake_host::interrupt = true;
+  regatta::checkUserInterrupt(false);
+  CHECK(check::thrown([] { regatta::checkUserInterrupt(); }) == "C++ call interrupted by the user.");
+  CHECK(check::thrown([] { regatta::checkUserInterrupt(); }) == "");
+}
+
+TEST(interrupt_in_loops) {
+  std::atomic<bool> begun(false);
+  for (std::size_t threads : {1U, 2U, 4U}) {
+    interrupt_during(begun, [&] {
+      regatta::parallelFor(0, 100000, [&](int) {
+        begun = true;
+        busy_ms(2.0);
+      }, threads);
+    });
+    interrupt_during(begun, [&] {
+      regatta::parallelFor(std::int64_t(0), std::int64_t(1) << 40, [&](std::int64_t) {
+        begun.store(true, std::memory_order_relaxed);
+      }, threads);
+    });
+    interrupt_during(begun, [&] {
+      regatta::parallelFor(0, 100000, [&](int) {
+        begun = true;
+        busy_ms(2.0);
+      }, threads, 50000);
+    });
+  }
+}
+
+TEST(interrupt_in_nested_loops) {
+  std::atomic<bool> begun(false);
+  interrupt_during(begun, [&] {
+    regatta::parallelFor(0, 1000, [&](int) {
+      regatta::parallelFor(0, 1000, [&](int) {
+        begun = true;
+        busy_ms(0.5);
+      });
+    });
+  });
+}
+
+TEST(interrupt_while_only_helpers_work) {
+  std::atomic<bool> begun(false);
+  const std::thread::id self = std::this_thread::get_id();
+  interrupt_during(begun, [&] {
+    regatta::parallelFor(0, 2, [&](int) {
+      // The caller has nothing left to do; the helper's body looks for interrupts itself.
+      if (std::this_thread::get_id() == self) {
+        check::wait_until([&] { return begun.load(); });
+        return;
+      }
+      for (;;) {
+        begun = true;
+        busy_ms(1.0);
+        regatta::checkUserInterrupt();
+      }
+    }, 2);
+  });
+}
+
+TEST(interrupt_in_pools) {
+  std::atomic<bool> begun(false);
+  const auto task = [&] {
+    begun = true;
+    busy_ms(2.0);
+  };
+  for (std::size_t workers : {1U, 2U}) {
+    interrupt_during(begun, [&] {
+      regatta::ThreadPool pool(workers);
+      for (int i = 0; i < 20000; ++i) pool.push(task);
+      pool.wait();
+    });
+    interrupt_during(begun, [&] {
+      regatta::ThreadPool pool(workers);
+      for (int i = 0; i < 20000; ++i) pool.push(task);
+      pool.join();
+    });
+  }
+  interrupt_during(begun, [&] {
+    for (int i = 0; i < 20000; ++i) regatta::push(task);
+    regatta::wait();
+  });
+}
+
+TEST(interrupt_in_threads) {
+  std::atomic<bool> begun(false);
+  const auto task = [&] {
+    for (;;) {
+      begun = true;
+      busy_ms(1.0);
+      regatta::checkUserInterrupt();
+    }
+  };
+  interrupt_during(begun, [&] {
+    regatta::Thread a(task), b(task);
+    a.join();
+    b.join();
+  });
+}
+
+TEST(a_thread_that_ignores_interrupts_leaves_no_stale_one) {
+  std::atomic<bool> go_on(true), begun(false);
+  regatta::Thread stubborn([&] {
+    while (go_on.load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  interrupt_during(begun, [&] {
+    regatta::parallelFor(0, 100000, [&](int) {
+      begun = true;
+      busy_ms(2.0);
+    });
+  });
+  go_on = false;
+  // It began before the interrupt and so hears of it now.
+  CHECK(check::thrown([&] { stubborn.join(); }) == "C++ call interrupted by the user.");
+}
+
+TEST(interrupt_while_a_pool_is_destroyed_is_left_to_the_host) {
+  fake_host::interrupt = false;
+  const int before = fake_host::posted_again.load();
+  std::atomic<int> count(0);
+  {
+    regatta::ThreadPool pool(1);
+    for (int i = 0; i < 5000; ++i) {
+      pool.push([&] {
+        if (++count == 3) fake_host::interrupt = true;
+        busy_ms(2.0);
+      });
+    }
+  }
+  CHECK(count.load() < 5000);
+  CHECK(fake_host::posted_again.load() == before + 1);
+  CHECK(fake_host::interrupt.exchange(false));
+}
+
+TEST(threads_hear_of_interrupts_only_from_the_main_thread) {
+  std::atomic<bool> begun(false), heard(false);
+  regatta::Thread thread([&] {
+    begun = true;
+    CHECK(check::wait_until([] { return regatta::isInterrupted(); }));
+    heard = true;
+  });
+  check::wait_until([&] { return begun.load(); });
+  fake_host::interrupt = true;
+  CHECK(regatta::isInterrupted());
+  CHECK(check::wait_until([&] { return heard.load(); }));
+  CHECK(check::thrown([&] { thread.join(); }) != "");
+}
+
+TEST(loops_of_other_threads_are_interrupted) {
+  std::atomic<bool> begun(false), interrupted(false);
+  interrupt_during(begun, [&] {
+    regatta::Thread thread([&] {
+      try {
+        regatta::parallelFor(0, 100000, [&](int) {
+          begun = true;
+          busy_ms(2.0);
+        });
+      } catch (const regatta::UserInterruptException&) {
+        interrupted = true;
+        throw;
+      }
+    });
+    thread.join();
+  });
+  CHECK(interrupted.load());
+}
