@@ -180,6 +180,7 @@ TEST(for_calls_helpers_that_sleep) {
 }
 
 TEST(small_loops_stay_in_the_caller) {
+  if (check::thread_sanitizer) return check::skip("with the thread sanitizer no loop is small");
   regatta::set_default_threads(4);
   const std::thread::id self = std::this_thread::get_id();
   std::atomic<int> elsewhere(0);
