@@ -49,7 +49,7 @@ TEST(lines_of_64_threads_stay_whole) {
   std::vector<regatta::Thread> threads;
   const int per_thread = 50;
   for (int t = 0; t < 64; ++t) {
-    threads.emplace_back([t, per_thread] {
+    threads.emplace_back([t] {
       for (int i = 0; i < per_thread; ++i) {
         regatta::Rcout << "thread " << t << " says " << i << " and " << std::string(40, 'x') << '\n';
       }

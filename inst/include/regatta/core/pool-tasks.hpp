@@ -50,9 +50,23 @@ inline Task* Pool::find_task(Helper& me) {
     if (Task* const task = me.ring.take()) return task;
   }
   for (unsigned i = 0; i < helper_count_ + guests; ++i) {
-    if (Task* const task = helpers_[i].ring.take()) return task;
+    TaskRing& ring = helpers_[i].ring;
+    Task* const task = ring.take();
+    if (!task) continue;
+    // The one who fetched them called one thread, which calls the next.
+    if (!ring.empty()) call_helpers(1);
+    return task;
   }
   return nullptr;
+}
+
+// seq_cst: a sleeper's second look, see Bed.
+inline bool Pool::tasks_left() const {
+  if (!queue_.empty()) return true;
+  for (unsigned i = 0; i < helper_count_ + guests; ++i) {
+    if (!helpers_[i].ring.empty()) return true;
+  }
+  return false;
 }
 
 inline bool Pool::run_task(Helper& me) {

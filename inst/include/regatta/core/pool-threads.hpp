@@ -136,7 +136,7 @@ inline double Pool::watch_for(Helper& me) {
 inline void Pool::rest(Helper& me) {
   const double us = watch_for(me);
   bed_.announce();
-  if (!queue_.empty() || stopping_.load(std::memory_order_seq_cst)) {
+  if (tasks_left() || stopping_.load(std::memory_order_seq_cst)) {
     bed_.withdraw();
     return;
   }

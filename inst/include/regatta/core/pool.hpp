@@ -78,6 +78,7 @@ class REGATTA_SHARED Pool : public Company {
   // Tasks, in pool-tasks.hpp.
   bool run_task(Helper& me);
   Task* find_task(Helper& me);
+  bool tasks_left() const;
   void report_done(Helper& me);
   void finish_task(Task* task, Task* within, Desk* desk);
   bool all_done(bool inside) const;
