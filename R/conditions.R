@@ -190,10 +190,15 @@ count_failures <- function(errors, n) {
   )
 }
 
-error_memory <- function(requested, available, call = NULL) {
+error_memory <- function(requested, available, in_run = TRUE, call = NULL) {
+  advice <- if (in_run) {
+    "Lower `workers` or set `shm = FALSE`."
+  } else {
+    "Drop objects that `shm_info()` lists, or raise `options(regatta.shm_max)` if that is the limit."
+  }
   message <- sprintf(
-    "cannot reserve %s of shared memory: %s available. Lower `workers` or set `shm = FALSE`.",
-    format_bytes(requested), format_bytes(available)
+    "cannot reserve %s of shared memory: %s available. %s",
+    format_bytes(requested), format_bytes(available), advice
   )
   new_error(
     "regatta_error_memory", message,

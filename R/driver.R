@@ -48,9 +48,9 @@ run_map <- function(task, on, control) {
   run_result(run)
 }
 
-run_start <- function(run) {
+run_start <- function(run, first = run_order(run)) {
   # Before the workers, so that each finds work when it is born.
-  run$executor$submit(run_order(run))
+  run$executor$submit(first)
   pids <- run$executor$start()
   run$active <- sum(!is.na(pids))
   run$people <- workers_new(run, pids)
@@ -65,17 +65,17 @@ run_order <- function(run) {
   if (is.null(priority)) seq_len(run$n) else order(-priority, seq_len(run$n))
 }
 
-# Until every element is settled, one has failed that stops the run, or `until` (seconds of the
-# monotonic clock) has come; TRUE unless the last.
-run_drive <- function(run, until = Inf) {
-  while (run$done < run$n && !run$stopping) {
+# Until `settled()`, which is when every element is, or one has failed that stops the run, or `until`
+# (seconds of the monotonic clock) has come; TRUE unless the last.
+run_drive <- function(run, until = Inf, settled = function() run$done >= run$n) {
+  while (!settled() && !run$stopping) {
     left <- until - .Call(ffi_clock)
     for (event in run$executor$poll(max(0, min(limits_wait(run), left)))) {
       run_take(run, event)
     }
     limits_enforce(run)
     progress_update(run$progress, run$done, length(run$errors))
-    if (left <= 0 && run$done < run$n) {
+    if (left <= 0 && !settled()) {
       return(FALSE)
     }
   }

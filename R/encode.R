@@ -1,4 +1,4 @@
-# Called from C when a result finds no room.
-abort_memory <- function(requested, available) {
-  signal_error(error_memory(requested, available))
+# Called from C when there is no room for a result of a run, or for a shared object.
+abort_memory <- function(requested, available, in_run) {
+  signal_error(error_memory(requested, available, in_run))
 }

@@ -25,17 +25,6 @@ executor_fork <- function(plan) {
   )
 }
 
-# Bytes of shared memory that results may use at a time.
-shm_limit <- function() {
-  limit <- getOption("regatta.shm_max", Inf)
-  check_bytes(limit, "regatta.shm_max")
-}
-
-# Bytes of dropped results that stay allocated for the next ones.
-shm_keep <- function() {
-  check_bytes(getOption("regatta.shm_keep", 1e9), "regatta.shm_keep", zero = TRUE)
-}
-
 # list(pid, error): the pid is NA if there is no worker, and error the system's reason.
 fork_worker <- function(pool, w, plan) {
   the$plan <- plan

@@ -1,14 +1,13 @@
 #include "arena.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "sys-clock.h"
 #include "sys-fd.h"
 #include "sys-memory.h"
+#include "sys-random.h"
 
 #ifndef MAP_ANONYMOUS
 #define MAP_ANONYMOUS MAP_ANON
@@ -28,15 +27,6 @@ static int64_t whole_pages(int64_t size) {
   return (size + page - 1) / page * page;
 }
 
-static uint64_t random_tag(void) {
-  uint64_t tag = 0;
-  int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
-  ssize_t n = fd >= 0 ? read(fd, &tag, sizeof tag) : -1;
-  rg_fd_close(&fd);
-  /* Without random bytes the tag still tells the arenas of one machine apart. */
-  return n == (ssize_t)sizeof tag ? tag : (uint64_t)rg_clock_now() << 20 ^ (uint64_t)getpid();
-}
-
 rg_arena *rg_arena_create(void) {
   rg_arena *arena = calloc(1, sizeof *arena);
   if (!arena) return NULL;
@@ -52,7 +42,7 @@ rg_arena *rg_arena_create(void) {
     return NULL;
   }
   arena->owner = getpid();
-  arena->tag = random_tag();
+  arena->tag = rg_random_tag();
   arena->limit = INT64_MAX;
   arena->keep = (int64_t)1 << 30;
   return arena;
@@ -132,12 +122,20 @@ rg_arena_status rg_arena_reserve(rg_arena *arena, int64_t size, rg_span *span,
                                                             : give_up(arena, *span, need);
 }
 
-rg_arena_status rg_arena_write(rg_arena *arena, const void *data, int64_t size,
+rg_arena_status rg_arena_write(rg_arena *arena, const rg_piece *pieces, int count,
                                rg_span *span, rg_arena_need *need) {
+  int64_t size = 0;
+  for (int i = 0; i < count; i++) size += pieces[i].size;
   rg_arena_status status = rg_arena_reserve(arena, size, span, need);
   if (status != RG_ARENA_OK) return status;
-  if (rg_fd_pwrite_all(arena->fd, data, (size_t)size, span->offset) == 0) return RG_ARENA_OK;
-  return give_up(arena, *span, need);
+  int64_t at = span->offset;
+  for (int i = 0; i < count; i++) {
+    if (rg_fd_pwrite_all(arena->fd, pieces[i].data, (size_t)pieces[i].size, at) < 0) {
+      return give_up(arena, *span, need);
+    }
+    at += pieces[i].size;
+  }
+  return RG_ARENA_OK;
 }
 
 void *rg_arena_map(rg_arena *arena, rg_span span) {

@@ -23,6 +23,12 @@ typedef struct {
   int64_t size; /* in bytes, as asked for; the span holds whole pages */
 } rg_span;
 
+/* A part of what is written at one place, one after the other. */
+typedef struct {
+  const void *data;
+  int64_t size;
+} rg_piece;
+
 enum { RG_ARENA_FREE_MAX = 1024 };
 
 typedef enum { RG_FREE_EMPTY = 0, RG_FREE_BUSY, RG_FREE_OPEN } rg_free_state;
@@ -70,8 +76,8 @@ int64_t rg_arena_page(void);
 rg_arena_status rg_arena_reserve(rg_arena *arena, int64_t size, rg_span *span,
                                  rg_arena_need *need);
 
-/* Reserves a span and writes `data` to it. */
-rg_arena_status rg_arena_write(rg_arena *arena, const void *data, int64_t size,
+/* Reserves a span and writes the pieces to it, one after the other. */
+rg_arena_status rg_arena_write(rg_arena *arena, const rg_piece *pieces, int count,
                                rg_span *span, rg_arena_need *need);
 
 /* Maps a span: private, so that a write changes the caller's copy of a page and nobody

@@ -3,38 +3,32 @@
 #include <Rversion.h>
 #include <string.h>
 
-#include "encode.h"
+#include "shm-string.h"
 #include "shm-vector.h"
 
-typedef struct {
-  rg_arena *arena;
-  int64_t share_from;
-} share_call;
+static SEXP share(SEXP x, const rg_share_sink *sink, int in_attribute);
 
-static SEXP share(SEXP x, const share_call *call, int in_attribute);
-
-static SEXP share_leaf(SEXP x, const share_call *call) {
-  size_t size = (size_t)XLENGTH(x) * rg_shm_vector_unit(TYPEOF(x));
-  if ((int64_t)size < call->share_from || size == 0) return x;
-  if (rg_shm_vector_is_pristine(x, call->arena)) return x; /* travels by its own handle */
+static SEXP share_leaf(SEXP x, const rg_share_sink *sink) {
+  int64_t unit = TYPEOF(x) == STRSXP ? 8 : (int64_t)rg_shm_vector_unit(TYPEOF(x));
+  int64_t size = (int64_t)XLENGTH(x) * unit;
+  if (size < sink->share_from || size == 0) return x;
+  if (TYPEOF(x) == STRSXP) {
+    return rg_shm_string_is_pristine(x, sink->arena) ? x : rg_shm_string_store(x, sink->store, sink->data);
+  }
+  if (rg_shm_vector_is_pristine(x, sink->arena)) return x; /* travels by its own handle */
   /* No data in memory: a compact sequence, a mapped file. R's serialisation knows how to
      write such a vector without expanding it. */
-  const void *data = DATAPTR_OR_NULL(x);
-  if (!data) return x;
-  rg_span span;
-  rg_arena_need need = {0, 0};
-  rg_arena_status status = rg_arena_write(call->arena, data, (int64_t)size, &span, &need);
-  if (status != RG_ARENA_OK) rg_encode_full(status, need);
-  return rg_shm_vector_stand_in(x, span);
+  const rg_piece piece = {DATAPTR_OR_NULL(x), size};
+  return piece.data ? sink->store(x, &piece, 1, sink->data) : x;
 }
 
-static SEXP share_list(SEXP x, const share_call *call, int in_attribute) {
+static SEXP share_list(SEXP x, const rg_share_sink *sink, int in_attribute) {
   SEXP result = x;
   PROTECT_INDEX at;
   PROTECT_WITH_INDEX(result, &at);
   for (R_xlen_t i = 0; i < XLENGTH(x); i++) {
     SEXP old = VECTOR_ELT(x, i);
-    SEXP new = PROTECT(share(old, call, in_attribute));
+    SEXP new = PROTECT(share(old, sink, in_attribute));
     if (new != old) {
       if (result == x) REPROTECT(result = Rf_shallow_duplicate(x), at);
       SET_VECTOR_ELT(result, i, new);
@@ -67,7 +61,7 @@ static SEXP attributes_of(SEXP x) {
 }
 
 /* `x` is `original`, or what has taken its place and carries its attributes. */
-static SEXP share_attributes(SEXP x, SEXP original, const share_call *call) {
+static SEXP share_attributes(SEXP x, SEXP original, const rg_share_sink *sink) {
   SEXP attributes = PROTECT(attributes_of(original));
   SEXP names = PROTECT(Rf_getAttrib(attributes, R_NamesSymbol));
   PROTECT_INDEX at;
@@ -75,7 +69,7 @@ static SEXP share_attributes(SEXP x, SEXP original, const share_call *call) {
   for (R_xlen_t i = 0; i < Rf_xlength(attributes); i++) {
     if (is_structural(CHAR(STRING_ELT(names, i)))) continue;
     SEXP old = VECTOR_ELT(attributes, i);
-    SEXP new = PROTECT(share(old, call, 1));
+    SEXP new = PROTECT(share(old, sink, 1));
     if (new != old) {
       if (x == original) REPROTECT(x = Rf_shallow_duplicate(original), at);
       Rf_setAttrib(x, Rf_installTrChar(STRING_ELT(names, i)), new);
@@ -93,7 +87,7 @@ static void refuse(const char *what) {
                what);
 }
 
-static SEXP share(SEXP x, const share_call *call, int in_attribute) {
+static SEXP share(SEXP x, const rg_share_sink *sink, int in_attribute) {
   SEXP result = x;
   R_CheckStack();
   switch (TYPEOF(x)) {
@@ -101,32 +95,29 @@ static SEXP share(SEXP x, const share_call *call, int in_attribute) {
   case WEAKREFSXP:
     /* As an attribute it is some package's cache (data.table keeps one), and that package
        copes with its loss. */
-    if (!in_attribute) refuse(TYPEOF(x) == EXTPTRSXP ? "an external pointer" : "a weak reference");
+    if (!in_attribute && sink->refuses_foreign) refuse(TYPEOF(x) == EXTPTRSXP ? "an external pointer" : "a weak reference");
     return x;
   case LGLSXP:
   case INTSXP:
   case REALSXP:
   case CPLXSXP:
   case RAWSXP:
-    if (Rf_inherits(x, "connection")) refuse("a connection");
-    result = share_leaf(x, call);
+  case STRSXP:
+    if (sink->refuses_foreign && Rf_inherits(x, "connection")) refuse("a connection");
+    result = share_leaf(x, sink);
     break;
   case VECSXP:
-    result = share_list(x, call, in_attribute);
+    result = share_list(x, sink, in_attribute);
     break;
   case S4SXP:
-  case STRSXP:
     break;
   default:
     return x;
   }
   PROTECT(result);
-  result = share_attributes(result, x, call);
+  result = share_attributes(result, x, sink);
   UNPROTECT(1);
   return result;
 }
 
-SEXP rg_encode_share(SEXP value, rg_arena *arena, int64_t share_from) {
-  share_call call = {arena, share_from};
-  return share(value, &call, 0);
-}
+SEXP rg_encode_share(SEXP value, const rg_share_sink *sink) { return share(value, sink, 0); }

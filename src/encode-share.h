@@ -4,11 +4,22 @@
 #include <Rinternals.h>
 
 #include "arena.h"
+#include "region.h"
+
+/* Where large vectors go. */
+typedef struct {
+  int64_t share_from;    /* bytes; a character vector counts 8 for each string */
+  const rg_arena *arena; /* in which a vector needs no storing any more, or NULL */
+  int refuses_foreign;   /* external pointers and connections are errors */
+  /* Stores the pieces and returns what takes the place of `x`, with its attributes. */
+  SEXP (*store)(SEXP x, const rg_piece *pieces, int count, void *data);
+  void *data;
+} rg_share_sink;
 
 /* A copy of `value` in which every vector of at least `share_from` bytes, wherever it
-   stands in lists, attributes and S4 slots, is written to the arena and replaced by its
-   stand-in; `value` itself if there is none. Lists and objects on the way are copied
-   shallowly, everything else is shared with `value`. */
-SEXP rg_encode_share(SEXP value, rg_arena *arena, int64_t share_from);
+   stands in lists, attributes and S4 slots, is stored and replaced; `value` itself if there is
+   none. Lists and objects on the way are copied shallowly, everything else is shared with
+   `value`. */
+SEXP rg_encode_share(SEXP value, const rg_share_sink *sink);
 
 #endif

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "encode-share.h"
+#include "shm-string.h"
 #include "shm-vector.h"
+#include "shm-view.h"
 
 /* Vectors up to this many bytes are copied as they are; larger ones are serialised. */
 enum { PLAIN_MAX = 16384 };
@@ -82,10 +84,23 @@ typedef struct {
   rg_buffer *out;
 } encode_call;
 
+/* Writes to the arena; a stand-in serialises as the handle of the span. */
+static SEXP store_in_arena(SEXP x, const rg_piece *pieces, int count, void *data) {
+  rg_arena *arena = data;
+  rg_span span;
+  rg_arena_need need = {0, 0};
+  rg_arena_status status = rg_arena_write(arena, pieces, count, &span, &need);
+  if (status != RG_ARENA_OK) rg_encode_full(status, need, 1);
+  return TYPEOF(x) == STRSXP ? rg_shm_string_stand_in(x, span) : rg_shm_vector_stand_in(x, span);
+}
+
 static SEXP serialize_value(void *data) {
   encode_call *call = data;
   SEXP value = call->value;
-  if (call->arena) value = rg_encode_share(value, call->arena, call->share_from);
+  if (call->arena) {
+    const rg_share_sink sink = {call->share_from, call->arena, 1, store_in_arena, call->arena};
+    value = rg_encode_share(value, &sink);
+  }
   PROTECT(value);
   struct R_outpstream_st stream;
   R_InitOutPStream(&stream, (R_pstream_data_t)call->out, R_pstream_binary_format, 3, out_char,
@@ -97,7 +112,7 @@ static SEXP serialize_value(void *data) {
 
 static void leave_context(void *data, Rboolean jump) {
   (void)data, (void)jump;
-  rg_shm_vector_finish();
+  rg_shm_view_finish();
 }
 
 void rg_encode(SEXP value, rg_arena *arena, int64_t share_from, rg_buffer *out) {
@@ -107,7 +122,7 @@ void rg_encode(SEXP value, rg_arena *arena, int64_t share_from, rg_buffer *out) 
                                        : encode_atomic(value, out))) {
     encode_call call = {value, arena, share_from, out};
     append_byte(out, 'S');
-    rg_shm_vector_begin(arena, 0);
+    rg_shm_view_begin(arena, 0);
     R_UnwindProtect(serialize_value, &call, leave_context, NULL, NULL);
   }
 }
@@ -197,14 +212,14 @@ SEXP rg_decode(const void *bytes, size_t size, rg_arena *arena, int copy) {
   case 'C':
     return decode_strings(&in);
   case 'S':
-    rg_shm_vector_begin(arena, copy);
+    rg_shm_view_begin(arena, copy);
     return R_UnwindProtect(unserialize_value, &in, leave_context, NULL, NULL);
   default:
     Rf_error("an encoded value is damaged: its first byte is not a known form");
   }
 }
 
-void rg_encode_full(rg_arena_status status, rg_arena_need need) {
+void rg_encode_full(rg_arena_status status, rg_arena_need need, int in_run) {
   if (status == RG_ARENA_SYSTEM) {
     Rf_error("cannot write %.0f bytes to shared memory: %s", (double)need.requested,
              strerror(errno));
@@ -213,7 +228,8 @@ void rg_encode_full(rg_arena_status status, rg_arena_need need) {
   SEXP space = PROTECT(R_FindNamespace(package));
   SEXP requested = PROTECT(Rf_ScalarReal((double)need.requested));
   SEXP available = PROTECT(Rf_ScalarReal((double)need.available));
-  SEXP call = PROTECT(Rf_lang3(Rf_install("abort_memory"), requested, available));
+  SEXP where = PROTECT(Rf_ScalarLogical(in_run));
+  SEXP call = PROTECT(Rf_lang4(Rf_install("abort_memory"), requested, available, where));
   Rf_eval(call, space);
-  UNPROTECT(5);
+  UNPROTECT(6);
 }

@@ -27,7 +27,7 @@ void rg_encode(SEXP value, rg_arena *arena, int64_t share_from, rg_buffer *out);
 /* The value of the `size` bytes at `bytes`. `copy`: no shared vectors, ordinary ones. */
 SEXP rg_decode(const void *bytes, size_t size, rg_arena *arena, int copy);
 
-/* Raises the R error for a span that could not be had. */
-void rg_encode_full(rg_arena_status status, rg_arena_need need);
+/* Raises the R error for memory that could not be had: for a result of a run, or for an object. */
+void rg_encode_full(rg_arena_status status, rg_arena_need need, int in_run);
 
 #endif

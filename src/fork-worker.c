@@ -218,9 +218,9 @@ static void channel_ended(void *state, int64_t element) {
 static int store(rg_record *header, const rg_buffer *payload) {
   rg_stored stored = {{0, 0}, (int64_t)payload->size};
   rg_arena_need need = {0, 0};
+  const rg_piece piece = {payload->data, stored.size};
   if (worker.pool->share_from == INT64_MAX ||
-      rg_arena_write(worker.pool->arena, payload->data, stored.size, &stored.span, &need) !=
-          RG_ARENA_OK) {
+      rg_arena_write(worker.pool->arena, &piece, 1, &stored.span, &need) != RG_ARENA_OK) {
     return 0;
   }
   header->flags |= RG_RECORD_STORED;

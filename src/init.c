@@ -5,6 +5,9 @@
 #include "fork-pool.h"
 #include "regatta-info.h"
 #include "rng.h"
+#include "shm-array.h"
+#include "shm-share.h"
+#include "shm-string.h"
 #include "shm-vector.h"
 #include "system.h"
 #include "threads-share.h"
@@ -39,6 +42,22 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_rng_base_number, 1),
     ENTRY(ffi_rng_base_state, 2),
     ENTRY(ffi_rng_stream, 3),
+    ENTRY(ffi_shm_array_assign, 4),
+    ENTRY(ffi_shm_array_fill, 2),
+    ENTRY(ffi_shm_array_is, 1),
+    ENTRY(ffi_shm_array_new, 4),
+    ENTRY(ffi_shm_array_plain, 1),
+    ENTRY(ffi_shm_array_write, 3),
+    ENTRY(ffi_shm_copy, 1),
+    ENTRY(ffi_shm_counter_add, 2),
+    ENTRY(ffi_shm_counter_new, 2),
+    ENTRY(ffi_shm_counter_value, 1),
+    ENTRY(ffi_shm_info, 0),
+    ENTRY(ffi_shm_is, 1),
+    ENTRY(ffi_shm_lock_new, 1),
+    ENTRY(ffi_shm_lock_release, 1),
+    ENTRY(ffi_shm_lock_take, 2),
+    ENTRY(ffi_shm_share, 3),
     ENTRY(ffi_system_message, 1),
     ENTRY(ffi_threads_share, 1),
     ENTRY(ffi_threads_share_now, 0),
@@ -52,4 +71,5 @@ void R_init_regatta(DllInfo *dll) {
   R_useDynamicSymbols(dll, FALSE);
   R_forceSymbols(dll, TRUE);
   rg_shm_vector_init(dll);
+  rg_shm_string_init(dll);
 }

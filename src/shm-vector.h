@@ -7,7 +7,7 @@
 #include "arena-block.h"
 
 /*
- * Vectors whose data lie in an arena: ALTREP classes for logical, integer, double, complex
+ * Vectors whose data lie in shared memory: ALTREP classes for logical, integer, double, complex
  * and raw. Lists are ordinary lists of such vectors, since R before 4.3 has no ALTREP
  * class for them.
  */
@@ -17,17 +17,15 @@ void rg_shm_vector_init(DllInfo *dll);
 /* Bytes of one element of the vector types that can be shared, 0 for other types. */
 size_t rg_shm_vector_unit(SEXPTYPE type);
 
-/* The arena that handles are written for (worker) or resolved in (parent) between the two
-   calls. `copy`: vectors that are read become ordinary ones. Calls do not nest. */
-void rg_shm_vector_begin(rg_arena *arena, int copy);
-void rg_shm_vector_finish(void);
+/* The vector of a view's external pointer. */
+SEXP rg_shm_vector_new(SEXP pointer, SEXPTYPE type);
 
 /* A stand-in for `x` that serialises as the handle of `span`; its attributes are those of
    x, its data cannot be read. */
 SEXP rg_shm_vector_stand_in(SEXP x, rg_span span);
 
-/* Whether `x` is a shared vector whose pages in `arena` are as the owner left them, so
-   that its handle says all. */
+/* Whether `x` is a shared vector as its owner left it, in `arena` or in a region, so that its
+   handle says all. */
 int rg_shm_vector_is_pristine(SEXP x, const rg_arena *arena);
 
 /* Whether `x` is a shared vector at all. */

@@ -33,9 +33,37 @@ int rg_fd_pipe(int fd[2], int nonblock) {
   return 0;
 }
 
+#ifdef MFD_ALLOW_SEALING
+static int seal_bits(int seals) {
+  int bits = 0;
+  if (seals & RG_FD_SEAL_SIZE) bits |= F_SEAL_SHRINK | F_SEAL_GROW;
+  if (seals & RG_FD_SEAL_WRITE) bits |= F_SEAL_WRITE;
+  return bits;
+}
+#endif
+
+int rg_fd_seal(int fd, int seals) {
+#ifdef MFD_ALLOW_SEALING
+  return fcntl(fd, F_ADD_SEALS, seal_bits(seals)) < 0 ? -1 : 0;
+#else
+  (void)fd, (void)seals;
+  return 0;
+#endif
+}
+
+int rg_fd_is_sealed(int fd, int seals) {
+#ifdef MFD_ALLOW_SEALING
+  int now = fcntl(fd, F_GET_SEALS);
+  return now >= 0 && (now & seal_bits(seals)) == seal_bits(seals);
+#else
+  (void)fd, (void)seals;
+  return 1;
+#endif
+}
+
 int rg_fd_memory(const char *label) {
-#ifdef MFD_CLOEXEC
-  return memfd_create(label, MFD_CLOEXEC);
+#ifdef MFD_ALLOW_SEALING
+  return memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 #else
   /* No memfd (macOS): a POSIX object whose name is removed before anyone can use it. */
   char name[32];

@@ -14,6 +14,12 @@ int rg_fd_pipe(int fd[2], int nonblock);
 /* An unnamed file in memory: it is listed nowhere and gone with its last descriptor. */
 int rg_fd_memory(const char *label);
 
+/* Forbids every process to change the size of such a file, or what is in it (once nobody has
+   it mapped for writing), from now on. A system that cannot do so does nothing. */
+enum { RG_FD_SEAL_SIZE = 1, RG_FD_SEAL_WRITE = 2 };
+int rg_fd_seal(int fd, int seals);
+int rg_fd_is_sealed(int fd, int seals);
+
 /* Reserves the pages of [offset, offset + size), so that writing them cannot fail for want of
    memory. A system that cannot do so does nothing; there the write reports the want. */
 int rg_fd_reserve(int fd, int64_t offset, int64_t size);

@@ -1,10 +1,15 @@
 #include "sys-memory.h"
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "sys-cgroup.h"
+#include "sys-fd.h"
 
 #ifdef __APPLE__
 #include <libproc.h>
@@ -133,3 +138,30 @@ int64_t rg_memory_anon(pid_t pid) { return process_status(pid, "RssAnon"); }
 
 int64_t rg_memory_peak(pid_t pid) { return process_status(pid, "VmHWM"); }
 #endif
+
+int rg_memory_is_copied(const void *start, int64_t size) {
+#ifdef __linux__
+  /* One word for each page: bit 63 present, 62 swapped, 61 of a file (man 5 proc). */
+  uint64_t words[4096];
+  const uint64_t there = (uint64_t)3 << 62, of_file = (uint64_t)1 << 61;
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  int64_t next = (int64_t)(uintptr_t)start / page;
+  const int64_t end = ((int64_t)(uintptr_t)start + size + page - 1) / page;
+  int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  int copied = fd < 0 ? -1 : 0;
+  while (copied == 0 && next < end) {
+    size_t want = (size_t)(end - next < 4096 ? end - next : 4096) * sizeof *words;
+    ssize_t got = pread(fd, words, want, (off_t)(next * (int64_t)sizeof *words));
+    if (got <= 0) copied = -1;
+    for (size_t i = 0; got > 0 && i < (size_t)got / sizeof *words; i++) {
+      if ((words[i] & there) && !(words[i] & of_file)) copied = 1;
+    }
+    if (got > 0) next += got / (ssize_t)sizeof *words;
+  }
+  rg_fd_close(&fd);
+  return copied;
+#else
+  (void)start, (void)size;
+  return -1;
+#endif
+}

@@ -1,0 +1,41 @@
+# A fold: each worker folds whole stretches of the elements, and the parent combines what they found
+# in the order of the elements, so that `combine` need be associative but not commutative.
+
+par_reduce <- function(X, f, combine, init, ..., .on = NULL, .control = par_control()) {
+  f <- match.fun(f)
+  combine <- match.fun(combine)
+  if (!is.vector(X) || is.object(X)) {
+    X <- as.list(X)
+  }
+  args <- list(...)
+  n <- length(X)
+  size <- part_size(n, .control)
+  starts <- if (n > 0) seq(1, n, by = size) else numeric()
+  fold <- function(start) {
+    value <- do.call(f, c(list(X[[start]]), args))
+    for (i in seq_len(min(n, start + size - 1) - start)) {
+      value <- combine(value, do.call(f, c(list(X[[start + i]]), args)))
+    }
+    value
+  }
+  if (!missing(init) && n == 0) {
+    return(init)
+  }
+  .control$priority <- NULL
+  folded <- map_list(
+    starts, fold, list(), "par_reduce", sys.call(), .on, .control,
+    names = part_names(starts, size, n)
+  )
+  combine_tree(if (missing(init)) unname(folded) else c(list(init), unname(folded)), combine)
+}
+
+# Neighbours first, then neighbours of those: as many roundings for each element.
+combine_tree <- function(values, combine) {
+  while (length(values) > 1L) {
+    pairs <- seq(1, length(values), by = 2)
+    values <- lapply(pairs, function(i) {
+      if (i == length(values)) values[[i]] else combine(values[[i]], values[[i + 1L]])
+    })
+  }
+  if (length(values) == 1L) values[[1L]]
+}

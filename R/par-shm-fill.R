@@ -1,0 +1,65 @@
+# Arrays that workers fill in place: nothing is sent back but the word that a part is done.
+
+shm_fill <- function(dim, f, type = shm_types, ..., .on = NULL, .control = par_control()) {
+  f <- match.fun(f)
+  type <- check_choice(type, "type", shm_types)
+  x <- shm_array(dim, type)
+  fill_parts(x, function(range) f(range, ...), "shm_fill", sys.call(), .on, .control)
+}
+
+shm_map <- function(x, f, type = typeof(x), ..., .on = NULL, .control = par_control()) {
+  f <- match.fun(f)
+  if (!is.atomic(x)) {
+    abort_argument("x", x, "a vector or array")
+  }
+  type <- check_choice(type, "type", shm_types)
+  data <- shm_plain(x)
+  out <- shm_array(if (is.null(dim(x))) length(x) else dim(x), type, dimnames = dimnames(x))
+  fill_parts(out, function(range) f(data[range], ...), "shm_map", sys.call(), .on, .control)
+}
+
+# Calls f(range) for ranges of positions that cover `x` and writes what it returns there.
+fill_parts <- function(x, f, verb, call, on, control) {
+  force(f)
+  n <- length(x)
+  size <- part_size(n, control)
+  starts <- if (n > 0) seq(1, n, by = size) else numeric()
+  fill <- function(start) {
+    range <- seq_part(start, min(n, start + size - 1))
+    values <- f(range)
+    .Call(ffi_shm_array_write, x, start, fill_values(values, range, x, verb))
+    NULL
+  }
+  control$priority <- NULL
+  control <- check_control(control, length(starts), call = call)
+  results <- map_list(starts, fill, list(), verb, call, on, control, names = part_names(starts, size, n))
+  failed <- vapply(results, inherits, NA, "regatta_error")
+  if (any(failed)) {
+    attr(x, "errors") <- results[failed]
+  }
+  x
+}
+
+# So many parts that the workers end together, and none so large that it leaves the cache.
+part_size <- function(n, control) {
+  workers <- if (is.null(control$workers)) as.integer(workers_available()) else control$workers
+  max(1, min(ceiling(n / (16 * workers)), 2^18))
+}
+
+seq_part <- function(first, last) {
+  if (last <= .Machine$integer.max) as.integer(first):as.integer(last) else first:last
+}
+
+part_names <- function(starts, size, n) {
+  sprintf("%.0f to %.0f", starts, pmin(n, starts + size - 1))
+}
+
+fill_values <- function(values, range, x, verb) {
+  if (length(values) != length(range)) {
+    stop(sprintf(
+      "%s() needs %d values for the positions %.0f to %.0f, but the function returned %d",
+      verb, length(range), range[[1L]], range[[length(range)]], length(values)
+    ), call. = FALSE)
+  }
+  if (typeof(values) == typeof(x)) values else shm_values(values, x, "f()")
+}

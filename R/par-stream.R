@@ -1,0 +1,98 @@
+# Results one by one, in the order of the elements, while later ones are being made. So many elements
+# are begun ahead as their results have room in `ahead` bytes, going by those seen so far.
+
+par_stream <- function(X, f, ..., ahead = "256MB", .on = NULL, .control = par_control()) {
+  f <- match.fun(f)
+  if (!is.vector(X) || is.object(X)) {
+    X <- as.list(X)
+  }
+  args <- list(...)
+  ahead <- check_bytes(ahead, "ahead")
+  .control <- check_control(.control, length(X), call = sys.call())
+  stream <- new.env(parent = emptyenv())
+  stream$n <- length(X)
+  stream$taken <- 0
+  stream$submitted <- 0
+  stream$ahead <- ahead
+  stream$largest <- 0
+  if (stream$n > 0) {
+    task <- list(
+      verb = "par_stream", call = sys.call(), n = length(X), names = names(X),
+      loop = function() do.call(evaluate_lapply, c(list(quote(X), quote(f)), args)),
+      replay = list(X = X, FUN = f, args = args)
+    )
+    stream$run <- run_new(task, .on, .control)
+    stream$submitted <- min(stream$n, stream$run$workers)
+    stream$run$executor$guard(run_start(stream$run, seq_len(stream$submitted)))
+  }
+  structure(list(stream = stream), class = "regatta_stream")
+}
+
+par_more <- function(stream) {
+  stream <- check_stream(stream)
+  stream$taken < stream$n
+}
+
+par_next <- function(stream) {
+  stream <- check_stream(stream)
+  if (stream$taken >= stream$n) {
+    stop(sprintf("all %.0f results of the stream have been taken: ask `par_more()` first", stream$n),
+      call. = FALSE
+    )
+  }
+  run <- stream$run
+  index <- stream$taken + 1
+  # Left by an error or an interrupt, it is closed.
+  on.exit(run_close(run))
+  run$executor$guard({
+    stream_refill(stream)
+    run_drive(run, settled = function() run$status[[index]] != 0L)
+  })
+  if (run$stopping) {
+    run_result(run)
+  }
+  value <- stream_take(stream, index)
+  stream_refill(stream)
+  if (stream$taken < stream$n) {
+    on.exit()
+  }
+  value
+}
+
+check_stream <- function(stream, call = rlang::caller_env()) {
+  if (!inherits(stream, "regatta_stream")) {
+    abort_argument("stream", stream, "made by `par_stream()`", call)
+  }
+  stream$stream
+}
+
+# The value of a settled element, or with errors = "collect" its condition.
+stream_take <- function(stream, index) {
+  run <- stream$run
+  failed <- run$errors[[as.character(index)]]
+  value <- if (is.null(failed)) run$values[[index]] else failed
+  stream$largest <- max(stream$largest, as.double(utils::object.size(value)))
+  run$values[index] <- list(NULL)
+  stream$taken <- index
+  value
+}
+
+# What waits and what is under way must have room, each counted as the largest result so far; the
+# next element may always run.
+stream_refill <- function(stream) {
+  room <- if (stream$largest > 0) floor(stream$ahead / stream$largest) else stream$run$workers
+  last <- min(stream$n, stream$taken + max(1, room))
+  if (last > stream$submitted) {
+    stream$run$executor$submit(seq(stream$submitted + 1, last))
+    stream$submitted <- last
+  }
+}
+
+format.regatta_stream <- function(x, ...) {
+  sprintf("<par_stream> %.0f of %.0f results taken", x$stream$taken, x$stream$n)
+}
+
+print.regatta_stream <- function(x, ...) {
+  writeLines(format(x, ...))
+  invisible(x)
+}

@@ -1,0 +1,208 @@
+# Arrays in shared memory that are written in place: whoever has one, in whatever process, sees
+# what the others write. They behave like environments, not like vectors: assignment makes no copy.
+
+shm_types <- c("double", "integer", "logical", "complex", "raw")
+
+shm_array <- function(dim, type = shm_types, fill = NULL, dimnames = NULL) {
+  dim <- check_dim(dim)
+  type <- check_choice(type, "type", shm_types)
+  attributes <- list(class = "shm_array")
+  if (length(dim) > 1L || !is.null(dimnames)) {
+    attributes <- c(list(dim = as.integer(dim), dimnames = dimnames), attributes)
+  }
+  x <- .Call(ffi_shm_array_new, type, prod(dim), attributes, shm_limit())
+  if (!is.null(fill)) {
+    .Call(ffi_shm_array_fill, x, shm_values(fill, x, "fill", length = 1))
+  }
+  x
+}
+
+check_dim <- function(dim, call = rlang::caller_env()) {
+  if (!is.numeric(dim) || length(dim) == 0L || anyNA(dim) || any(dim < 0 | dim != trunc(dim))) {
+    abort_argument("dim", dim, "one or more whole numbers, none of them negative", call)
+  }
+  if (length(dim) > 1L && any(dim > .Machine$integer.max)) {
+    must <- sprintf("extents of at most %d where there are several", .Machine$integer.max)
+    abort_argument("dim", dim, must, call)
+  }
+  as.double(dim)
+}
+
+# `values` in the type of `x`. An array cannot change its type, as a vector would, so what would lose
+# something is refused.
+shm_values <- function(values, x, argument, length = NULL, call = rlang::caller_env()) {
+  if (!is.null(length) && length(values) != length) {
+    abort_argument(argument, values, sprintf("of length %.0f", length), call)
+  }
+  type <- typeof(x)
+  if (typeof(values) == type) {
+    return(values)
+  }
+  order <- c("logical", "integer", "double", "complex")
+  from <- match(typeof(values), order)
+  to <- match(type, order)
+  whole <- type == "integer" && is.double(values) && !is.object(values) &&
+    all(is.na(values) | (values == trunc(values) & abs(values) <= .Machine$integer.max))
+  if (is.na(from) || is.na(to) || (from > to && !whole)) {
+    must <- sprintf("storable in a shared array of type %s", type)
+    abort_argument(argument, values, must, call)
+  }
+  storage.mode(values) <- type
+  values
+}
+
+is_shm_array <- function(x) {
+  inherits(x, "shm_array") && .Call(ffi_shm_array_is, x)
+}
+
+# For what R computes with it: the same memory as an ordinary vector, not to be modified.
+shm_plain <- function(x) {
+  if (is_shm_array(x)) .Call(ffi_shm_array_plain, x) else drop_shm_class(x)
+}
+
+# A result that R has given the attributes of an array is an ordinary vector.
+drop_shm_class <- function(x) {
+  if (inherits(x, "shm_array")) {
+    class(x) <- setdiff(class(x), "shm_array")
+  }
+  x
+}
+
+`[<-.shm_array` <- function(x, ..., value) {
+  if (!is_shm_array(x)) {
+    x <- drop_shm_class(x)
+    x[...] <- value
+    return(x)
+  }
+  value <- shm_values(value, x, "value")
+  # A subscript may be empty, which only the call tells.
+  empty <- vapply(as.list(substitute(list(...)))[-1L], identical, NA, quote(expr = ))
+  given <- lapply(seq_along(empty), function(k) if (!empty[[k]]) list(...elt(k)))
+  subscripts <- shm_subscripts(x, given)
+  .Call(ffi_shm_array_assign, x, subscripts$dim, subscripts$positions, value)
+}
+
+`[[<-.shm_array` <- function(x, ..., value) {
+  if (length(value) != 1L) {
+    abort_argument("value", value, "a single element")
+  }
+  x[...] <- value
+  x
+}
+
+# list(dim, positions): one vector of positions for each dimension, NULL for all of it. `given` has a
+# list of one, or NULL for an empty subscript.
+shm_subscripts <- function(x, given) {
+  dim <- dim(x)
+  if (length(given) == 1L && !is.null(given[[1L]])) {
+    index <- given[[1L]][[1L]]
+    if (is.matrix(index) && !is.null(dim) && ncol(index) == length(dim) && is.numeric(index)) {
+      return(list(dim = as.double(length(x)), positions = list(matrix_positions(index, dim))))
+    }
+    return(list(
+      dim = as.double(length(x)), positions = list(positions(index, length(x), names(x)))
+    ))
+  }
+  if (length(given) <= 1L) {
+    return(list(dim = as.double(length(x)), positions = list(NULL)))
+  }
+  if (length(given) != length(dim)) {
+    stop(sprintf(
+      "%d subscripts for a shared array of %d dimensions", length(given), max(1L, length(dim))
+    ), call. = FALSE)
+  }
+  names <- dimnames(x)
+  list(
+    dim = as.double(dim),
+    positions = lapply(seq_along(dim), function(k) {
+      if (!is.null(given[[k]])) positions(given[[k]][[1L]], dim[[k]], names[[k]])
+    })
+  )
+}
+
+# The positions that a subscript of a dimension of `extent` means.
+positions <- function(index, extent, names) {
+  if (is.character(index)) {
+    found <- match(index, names)
+    if (anyNA(found)) {
+      stop(sprintf("there is no name %s in the shared array", quoted(index[is.na(found)][[1L]])),
+        call. = FALSE
+      )
+    }
+    return(found)
+  }
+  if (is.factor(index)) {
+    index <- as.integer(index)
+  }
+  if (is.numeric(index) && !anyNA(index) && all(index >= 1)) {
+    return(index)
+  }
+  seq_len(extent)[index]
+}
+
+matrix_positions <- function(index, dim) {
+  if (anyNA(index) || any(index < 1) || any(index > rep(dim, each = nrow(index)))) {
+    stop(sprintf(
+      "a subscript is outside of the extents of the shared array (%s)", paste(dim, collapse = " x ")
+    ), call. = FALSE)
+  }
+  as.double(1 + (index - 1) %*% c(1, cumprod(as.double(dim))[-length(dim)]))
+}
+
+Ops.shm_array <- function(e1, e2) {
+  # Bound to names, so that R does not take the memory for its result.
+  e1 <- shm_plain(e1)
+  if (missing(e2)) {
+    return(get(.Generic)(e1))
+  }
+  e2 <- shm_plain(e2)
+  get(.Generic)(e1, e2)
+}
+
+Math.shm_array <- function(x, ...) {
+  x <- shm_plain(x)
+  get(.Generic)(x, ...)
+}
+
+as.matrix.shm_array <- function(x, ...) {
+  x <- shm_plain(x)
+  as.matrix(x, ...)
+}
+
+as.vector.shm_array <- function(x, mode = "any") {
+  as.vector(shm_copy(x), mode)
+}
+
+as.double.shm_array <- function(x, ...) {
+  as.double(shm_copy(x), ...)
+}
+
+as.integer.shm_array <- function(x, ...) {
+  as.integer(shm_copy(x), ...)
+}
+
+as.array.shm_array <- function(x, ...) {
+  x <- shm_plain(x)
+  as.array(x, ...)
+}
+
+t.shm_array <- function(x) {
+  x <- shm_plain(x)
+  t(x)
+}
+
+format.shm_array <- function(x, ...) {
+  dim <- if (is.null(dim(x))) length(x) else dim(x)
+  bytes <- length(x) * c(double = 8, integer = 4, logical = 4, complex = 16, raw = 1)[[typeof(x)]]
+  sprintf(
+    "<shm_array> %s %s, %s%s", paste(format(dim, scientific = FALSE, trim = TRUE), collapse = " x "),
+    typeof(x), format_bytes(bytes), if (is_shm_array(x)) "" else ", an ordinary copy"
+  )
+}
+
+print.shm_array <- function(x, ...) {
+  writeLines(format(x))
+  shown <- shm_plain(x)
+  print(if (length(shown) > 100L) utils::head(as.vector(shown[seq_len(20L)])) else shown, ...)
+  invisible(x)
+}

@@ -1,0 +1,64 @@
+# What keeps the writers of shared memory apart: a lock that one process has at a time, and a number
+# that is changed as a whole. Both travel to other processes as shared arrays do.
+
+shm_lock <- function() {
+  .Call(ffi_shm_lock_new, shm_limit())
+}
+
+with_shm_lock <- function(lock, expr, timeout = Inf) {
+  check_shm(lock, "lock", "shm_lock")
+  timeout <- check_seconds(timeout, "timeout", zero = TRUE)
+  taken <- .Call(ffi_shm_lock_take, lock, timeout)
+  if (isFALSE(taken)) {
+    stop(sprintf("the lock was not free within %s", format_seconds(timeout)), call. = FALSE)
+  }
+  on.exit(.Call(ffi_shm_lock_release, lock))
+  if (is.na(taken)) {
+    warning(
+      "the process that had the lock has died: what it was changing may be half done",
+      call. = FALSE
+    )
+  }
+  expr
+}
+
+shm_counter <- function(start = 0) {
+  .Call(ffi_shm_counter_new, check_whole(start, "start"), shm_limit())
+}
+
+shm_add <- function(counter, by = 1) {
+  check_shm(counter, "counter", "shm_counter")
+  .Call(ffi_shm_counter_add, counter, check_whole(by, "by"))
+}
+
+shm_value <- function(counter) {
+  check_shm(counter, "counter", "shm_counter")
+  .Call(ffi_shm_counter_value, counter)
+}
+
+check_shm <- function(x, argument, class, call = rlang::caller_env()) {
+  if (!inherits(x, class) || !.Call(ffi_shm_array_is, x)) {
+    abort_argument(argument, x, sprintf("made by `%s()`", class), call)
+  }
+}
+
+check_whole <- function(x, argument, call = rlang::caller_env()) {
+  if (!is_whole(x) || abs(x) > 2^53) {
+    abort_argument(argument, x, "a whole number up to 2^53", call)
+  }
+  as.double(x)
+}
+
+format.shm_counter <- function(x, ...) sprintf("<shm_counter> %.0f", shm_value(x))
+
+print.shm_counter <- function(x, ...) {
+  writeLines(format(x))
+  invisible(x)
+}
+
+format.shm_lock <- function(x, ...) "<shm_lock>"
+
+print.shm_lock <- function(x, ...) {
+  writeLines(format(x))
+  invisible(x)
+}

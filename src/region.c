@@ -1,0 +1,261 @@
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "region.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sys-fd.h"
+#include "sys-memory.h"
+#include "sys-random.h"
+
+/* "regatta1", read as a number: the format of the header. */
+static const uint64_t MAGIC = 0x3161747461676572u;
+
+typedef struct {
+  uint64_t magic;
+  uint64_t tag;
+  int64_t size;
+  int64_t frozen;
+} region_header;
+
+static rg_region *regions;
+static int64_t bytes;
+
+static int64_t page_size(void) { return sysconf(_SC_PAGESIZE); }
+
+/* Differs from machine to machine and from boot to boot. Containers of one machine share
+   it; there the process number leads astray, and the header tells. */
+static uint64_t host_tag(void) {
+  static uint64_t tag = 0;
+  if (tag != 0) return tag;
+  char text[64] = "";
+  int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+  rg_fd_close(&fd);
+  uint64_t hash = 14695981039346656037u; /* FNV-1a, 64 bits */
+  for (ssize_t i = 0; i < n; i++) hash = (hash ^ (unsigned char)text[i]) * 1099511628211u;
+  return tag = hash;
+}
+
+static void fill_key(rg_region *region, const struct stat *status, uint64_t tag, int64_t size) {
+  region->key = (rg_region_key){.pid = getpid(),
+                                .fd = region->fd,
+                                .device = (uint64_t)status->st_dev,
+                                .inode = (uint64_t)status->st_ino,
+                                .tag = tag,
+                                .host = host_tag(),
+                                .size = size};
+}
+
+static char *map_shared(int fd, int64_t size) {
+  void *data = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)page_size());
+  return data == MAP_FAILED ? NULL : data;
+}
+
+char *rg_region_map(const rg_region *region, int64_t offset, int64_t size) {
+  void *data = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
+                    region->fd, (off_t)(page_size() + offset));
+  return data == MAP_FAILED ? NULL : data;
+}
+
+static void add_region(rg_region *region) {
+  region->references = 1;
+  region->next = regions;
+  regions = region;
+  bytes += region->key.size;
+}
+
+static void free_region(rg_region *region) {
+  int saved = errno;
+  if (region->data) munmap(region->data, (size_t)region->key.size);
+  rg_fd_close(&region->fd);
+  free(region);
+  errno = saved;
+}
+
+/* For `size` more bytes. Reading the machine's memory costs some 75 us: below some size the
+   reservation itself reports a shortage soon enough. */
+static int64_t room_left(int64_t limit, int64_t size) {
+  rg_memory memory;
+  int64_t room = limit - bytes;
+  int ask = size >= (int64_t)8 << 20;
+  if (ask && rg_memory_read(&memory) == 0 && memory.available < room) room = memory.available;
+  return room > 0 ? room : 0;
+}
+
+static rg_region_status status_of_errno(void) {
+  return errno == ENOSPC || errno == ENOMEM || errno == EFBIG ? RG_REGION_FULL : RG_REGION_SYSTEM;
+}
+
+static int open_file(rg_region *region) {
+  struct stat status;
+  region->fd = rg_fd_memory("regatta");
+  if (region->fd < 0 || fstat(region->fd, &status) < 0) return -1;
+  fill_key(region, &status, rg_random_tag(), 0);
+  region->owner = getpid();
+  return 0;
+}
+
+/* The size has been reached: from now on the header tells the truth. */
+static int close_size(rg_region *region, int frozen) {
+  region_header header = {MAGIC, region->key.tag, region->key.size, frozen};
+  if (rg_fd_pwrite_all(region->fd, &header, sizeof header, 0) < 0 ||
+      ftruncate(region->fd, (off_t)(page_size() + region->key.size)) < 0) {
+    return -1;
+  }
+  return rg_fd_seal(region->fd, frozen ? RG_FD_SEAL_SIZE | RG_FD_SEAL_WRITE : RG_FD_SEAL_SIZE);
+}
+
+static rg_region *new_region(void) {
+  rg_region *region = calloc(1, sizeof *region);
+  if (!region) return NULL;
+  region->fd = -1;
+  if (open_file(region) == 0) return region;
+  free_region(region);
+  return NULL;
+}
+
+rg_region_status rg_region_create(int64_t size, int64_t limit, rg_region **region,
+                                  int64_t *available) {
+  *available = room_left(limit, size);
+  if (size > *available) return RG_REGION_FULL;
+  rg_region *fresh = new_region();
+  if (!fresh) return RG_REGION_SYSTEM;
+  fresh->writable = 1;
+  fresh->key.size = size;
+  if (rg_fd_reserve(fresh->fd, 0, page_size() + size) < 0 || close_size(fresh, 0) < 0 ||
+      !(fresh->data = map_shared(fresh->fd, size))) {
+    rg_region_status status = status_of_errno();
+    free_region(fresh);
+    return status;
+  }
+  add_region(fresh);
+  *region = fresh;
+  return RG_REGION_OK;
+}
+
+rg_region_status rg_region_begin(rg_region **region) {
+  *region = new_region();
+  if (!*region) return RG_REGION_SYSTEM;
+  add_region(*region);
+  return RG_REGION_OK;
+}
+
+static int64_t whole_pages(int64_t size) {
+  return (size + page_size() - 1) / page_size() * page_size();
+}
+
+rg_region_status rg_region_append(rg_region *region, const rg_piece *pieces, int count,
+                                  int64_t limit, int64_t *offset, int64_t *available) {
+  int64_t size = 0;
+  for (int i = 0; i < count; i++) size += pieces[i].size;
+  *available = room_left(limit, size);
+  if (whole_pages(size) > *available) return RG_REGION_FULL;
+  int64_t at = page_size() + region->key.size;
+  if (rg_fd_reserve(region->fd, at, whole_pages(size)) < 0) return status_of_errno();
+  for (int i = 0; i < count; i++) {
+    if (rg_fd_pwrite_all(region->fd, pieces[i].data, (size_t)pieces[i].size, at) < 0) {
+      return status_of_errno();
+    }
+    at += pieces[i].size;
+  }
+  *offset = region->key.size;
+  region->key.size += whole_pages(size);
+  bytes += whole_pages(size);
+  return RG_REGION_OK;
+}
+
+rg_region_status rg_region_freeze(rg_region *region) {
+  return close_size(region, 1) < 0 ? RG_REGION_SYSTEM : RG_REGION_OK;
+}
+
+static rg_region *find_region(const rg_region_key *key) {
+  rg_region *region = regions;
+  while (region && (region->key.device != key->device || region->key.inode != key->inode ||
+                    region->key.tag != key->tag)) {
+    region = region->next;
+  }
+  return region;
+}
+
+/* Opens what the key points to, if it is what it says. A descriptor of another kind (a
+   terminal, a pipe) must not be opened at all, hence the look before. */
+static rg_region_status open_key(const rg_region_key *key, int writable, rg_region *region) {
+  char path[64];
+  struct stat status;
+  region_header header;
+  snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)key->pid, (long long)key->fd);
+  if (stat(path, &status) < 0) {
+    return errno == ENOENT ? RG_REGION_GONE : RG_REGION_SYSTEM;
+  }
+  if (!S_ISREG(status.st_mode) || (uint64_t)status.st_dev != key->device ||
+      (uint64_t)status.st_ino != key->inode) {
+    return RG_REGION_GONE; /* the numbers are somebody else's by now */
+  }
+  region->fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+  if (region->fd < 0) return errno == ENOENT ? RG_REGION_GONE : RG_REGION_SYSTEM;
+  if (fstat(region->fd, &status) < 0) return RG_REGION_SYSTEM;
+  int same = (uint64_t)status.st_dev == key->device && (uint64_t)status.st_ino == key->inode;
+  if (!same || pread(region->fd, &header, sizeof header, 0) != (ssize_t)sizeof header ||
+      header.magic != MAGIC || header.tag != key->tag || header.size != key->size ||
+      key->size <= 0 || status.st_size < page_size() + key->size ||
+      !rg_fd_is_sealed(region->fd, header.frozen ? RG_FD_SEAL_WRITE : RG_FD_SEAL_SIZE) ||
+      (writable && header.frozen)) {
+    return RG_REGION_FORGED;
+  }
+  region->writable = writable;
+  if (writable && !(region->data = map_shared(region->fd, key->size))) return RG_REGION_SYSTEM;
+  fill_key(region, &status, key->tag, key->size);
+  region->owner = (pid_t)key->pid;
+  return RG_REGION_OK;
+}
+
+rg_region_status rg_region_attach(const rg_region_key *key, int writable, rg_region **region) {
+  rg_region *known = find_region(key);
+  if (known && (known->key.size != key->size || known->writable != writable)) {
+    return RG_REGION_FORGED;
+  }
+  if (known) {
+    known->references++;
+    *region = known;
+    return RG_REGION_OK;
+  }
+  if (key->host != host_tag()) return RG_REGION_HOST;
+  rg_region *fresh = calloc(1, sizeof *fresh);
+  if (!fresh) return RG_REGION_SYSTEM;
+  fresh->fd = -1;
+  rg_region_status status = open_key(key, writable, fresh);
+  if (status != RG_REGION_OK) {
+    free_region(fresh);
+    return status;
+  }
+  add_region(fresh);
+  *region = fresh;
+  return RG_REGION_OK;
+}
+
+void rg_region_close(rg_region *region) {
+  if (--region->references > 0) return;
+  rg_region **link = &regions;
+  while (*link && *link != region) link = &(*link)->next;
+  if (*link) *link = region->next;
+  bytes -= region->key.size;
+  free_region(region);
+}
+
+rg_region_key rg_region_key_of(const rg_region *region) {
+  rg_region_key key = region->key;
+  key.pid = getpid(); /* a forked child has inherited the descriptor under the same number */
+  return key;
+}
+
+const rg_region *rg_region_first(void) { return regions; }
+int64_t rg_region_bytes(void) { return bytes; }

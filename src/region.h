@@ -1,0 +1,79 @@
+#ifndef RG_REGION_H
+#define RG_REGION_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "arena.h"
+
+/*
+ * A region is a file in memory of its own, for data that outlive a run and are used by
+ * processes that did not inherit them. It has no name: a process of the same user opens
+ * it through the owner's descriptor in /proc, and whoever has done so keeps the pages
+ * alive, also when the owner drops the region or ends. The first page holds a header that
+ * says what the rest is; it is sealed against a change of size, so that no reader can be
+ * made to fault, and frozen regions against every write.
+ */
+
+/* What another process needs to find a region. Fixed size, no pointers. */
+typedef struct {
+  int64_t pid;
+  int64_t fd;
+  uint64_t device, inode;
+  uint64_t tag;  /* random, repeated in the header */
+  uint64_t host; /* of the boot of the machine: a pid means nothing elsewhere */
+  int64_t size;  /* of the data, in bytes */
+} rg_region_key;
+
+typedef struct rg_region {
+  rg_region_key key;
+  pid_t owner; /* the process that made it, or through which this one attached */
+  int fd;
+  int writable; /* not frozen */
+  char *data;   /* of a writable one: key.size bytes, mapped for all to see; else NULL */
+  int64_t references;
+  struct rg_region *next;
+} rg_region;
+
+typedef enum {
+  RG_REGION_OK = 0,
+  RG_REGION_FULL,   /* the limit or the machine's memory does not allow it */
+  RG_REGION_SYSTEM, /* a system call failed; errno says why */
+  RG_REGION_HOST,   /* it belongs to another machine, or to this one before it was started */
+  RG_REGION_GONE,   /* its owner has ended or dropped it */
+  RG_REGION_FORGED  /* what the key leads to is not the region it tells of */
+} rg_region_status;
+
+/* A region of `size` > 0 bytes, all zero, mapped for all to see. `limit`: most bytes that
+   the regions of this process may have, INT64_MAX without one. *available is set when it
+   is full. */
+rg_region_status rg_region_create(int64_t size, int64_t limit, rg_region **region,
+                                  int64_t *available);
+
+/* A region that is written piece by piece and then frozen: begin, then append (which gives the
+   offset of what was written, a multiple of the page size), then freeze. No process can
+   write to a frozen region any more. Nothing is mapped meanwhile: write() takes no page faults. */
+rg_region_status rg_region_begin(rg_region **region);
+rg_region_status rg_region_append(rg_region *region, const rg_piece *pieces, int count,
+                                  int64_t limit, int64_t *offset, int64_t *available);
+rg_region_status rg_region_freeze(rg_region *region);
+
+/* Maps `size` bytes at `offset`, a multiple of the page size, privately: a write changes the
+   caller's copy of a page and nobody else's. NULL with errno on failure. */
+char *rg_region_map(const rg_region *region, int64_t offset, int64_t size);
+
+/* The region that the key tells of, with one reference more: the one this process has, or
+   attached anew. */
+rg_region_status rg_region_attach(const rg_region_key *key, int writable, rg_region **region);
+
+/* One reference less; the last one unmaps it and closes its descriptor. */
+void rg_region_close(rg_region *region);
+
+/* The key under which another process finds a region now: by this process's descriptor. */
+rg_region_key rg_region_key_of(const rg_region *region);
+
+/* Regions of this process, newest first, and their bytes. */
+const rg_region *rg_region_first(void);
+int64_t rg_region_bytes(void);
+
+#endif

@@ -1,0 +1,200 @@
+#include "shm-array.h"
+
+#include <R_ext/Altrep.h>
+#include <string.h>
+
+#include "encode.h"
+#include "region.h"
+#include "shm-vector.h"
+#include "shm-view.h"
+
+SEXP rg_shm_array_of(SEXPTYPE type, R_xlen_t length, int64_t limit) {
+  int64_t unit = (int64_t)rg_shm_vector_unit(type);
+  int64_t size = length > 0 ? (int64_t)length * unit : unit, available = 0;
+  rg_region *region;
+  rg_region_status status = rg_region_create(size, limit, &region, &available);
+  if (status == RG_REGION_FULL) {
+    R_gc(); /* room may lie in what nobody uses any more */
+    status = rg_region_create(size, limit, &region, &available);
+  }
+  if (status != RG_REGION_OK) {
+    const rg_arena_need need = {size, available};
+    rg_encode_full(status == RG_REGION_FULL ? RG_ARENA_FULL : RG_ARENA_SYSTEM, need, 0);
+  }
+  SEXP pointer = PROTECT(rg_shm_view_of_region(region, 0, size, length));
+  SEXP x = rg_shm_vector_new(pointer, type);
+  UNPROTECT(1);
+  return x;
+}
+
+int64_t rg_shm_array_limit(SEXP limit) {
+  double most = Rf_asReal(limit);
+  return most < 9e18 ? (int64_t)most : INT64_MAX;
+}
+
+/* All elements zero, FALSE or 00. The attributes, a named list, are set here, where no copy of the
+   array can come of it. */
+SEXP ffi_shm_array_new(SEXP type, SEXP length, SEXP attributes, SEXP limit) {
+  SEXPTYPE wanted = Rf_str2type(CHAR(STRING_ELT(type, 0)));
+  SEXP x = PROTECT(rg_shm_array_of(wanted, (R_xlen_t)Rf_asReal(length), rg_shm_array_limit(limit)));
+  SEXP names = PROTECT(Rf_getAttrib(attributes, R_NamesSymbol));
+  for (R_xlen_t i = 0; i < XLENGTH(attributes); i++) {
+    Rf_setAttrib(x, Rf_installTrChar(STRING_ELT(names, i)), VECTOR_ELT(attributes, i));
+  }
+  UNPROTECT(2);
+  return x;
+}
+
+void rg_shm_array_set_class(SEXP x, const char *class) {
+  SEXP name = PROTECT(Rf_mkString(class));
+  Rf_setAttrib(x, R_ClassSymbol, name);
+  UNPROTECT(1);
+}
+
+static rg_view *writable_view(SEXP x) {
+  rg_view *view = rg_shm_vector_is(x) ? rg_shm_view_get(R_altrep_data1(x)) : NULL;
+  return view && view->region && view->region->writable ? view : NULL;
+}
+
+static rg_view *array_view(SEXP x) {
+  rg_view *view = writable_view(x);
+  if (!view) Rf_error("this is not a shared array but an ordinary copy of one");
+  return view;
+}
+
+SEXP ffi_shm_array_is(SEXP x) { return Rf_ScalarLogical(writable_view(x) != NULL); }
+
+void *rg_shm_array_data(SEXP x, size_t size) {
+  rg_view *view = array_view(x);
+  if (view->size < (int64_t)size) Rf_error("this shared object is too small to be what it says");
+  return view->data;
+}
+
+/* The same elements, with dim and dimnames and without class. */
+SEXP ffi_shm_array_plain(SEXP x) {
+  rg_view *view = array_view(x);
+  view->region->references++;
+  SEXP pointer = PROTECT(
+      rg_shm_view_of_region(view->region, view->offset, view->size, view->length));
+  SEXP plain = PROTECT(rg_shm_vector_new(pointer, TYPEOF(x)));
+  Rf_setAttrib(plain, R_DimSymbol, Rf_getAttrib(x, R_DimSymbol));
+  Rf_setAttrib(plain, R_DimNamesSymbol, Rf_getAttrib(x, R_DimNamesSymbol));
+  UNPROTECT(2);
+  return plain;
+}
+
+/* Copies `count` elements of `unit` bytes from `from`, which has `have` elements and is read
+   round and round from number `first` on. */
+static void copy_elements(char *to, const char *from, size_t unit, R_xlen_t first, R_xlen_t count,
+                          R_xlen_t have) {
+  R_xlen_t at = first % have;
+  while (count > 0) {
+    R_xlen_t some = have - at < count ? have - at : count;
+    memcpy(to, from + (size_t)at * unit, (size_t)some * unit);
+    to += (size_t)some * unit;
+    count -= some;
+    at = 0;
+  }
+}
+
+static void check_type(SEXP x, SEXP values) {
+  if (TYPEOF(values) != TYPEOF(x)) {
+    Rf_error("cannot store %s in a shared array of type %s", Rf_type2char(TYPEOF(values)),
+             Rf_type2char(TYPEOF(x)));
+  }
+}
+
+/* `value` everywhere; it has the array's type. */
+SEXP ffi_shm_array_fill(SEXP x, SEXP value) {
+  rg_view *view = array_view(x);
+  check_type(x, value);
+  copy_elements(view->data, DATAPTR_RO(value), rg_shm_vector_unit(TYPEOF(x)), 0, view->length, 1);
+  return x;
+}
+
+/* `values` at element number `start` (from 1) and the next ones. */
+SEXP ffi_shm_array_write(SEXP x, SEXP start, SEXP values) {
+  rg_view *view = array_view(x);
+  double first = Rf_asReal(start) - 1;
+  R_xlen_t count = XLENGTH(values);
+  size_t unit = rg_shm_vector_unit(TYPEOF(x));
+  check_type(x, values);
+  if (!(first >= 0) || first + (double)count > (double)view->length) {
+    Rf_error("elements %.0f to %.0f are outside of a shared array of %.0f", first + 1,
+             first + (double)count, (double)view->length);
+  }
+  if (count > 0) memcpy(view->data + (size_t)first * unit, DATAPTR_RO(values), (size_t)count * unit);
+  return R_NilValue;
+}
+
+/* One dimension of an assignment: its positions, or all of them. */
+typedef struct {
+  const int *whole;
+  const double *real;
+  R_xlen_t count, extent, stride;
+} axis;
+
+static R_xlen_t position(const axis *a, R_xlen_t i) {
+  if (!a->whole && !a->real) return i;
+  double at = a->whole ? a->whole[i] == NA_INTEGER ? NA_REAL : a->whole[i] : a->real[i];
+  if (!(at >= 1) || at > (double)a->extent) {
+    Rf_error("subscript %.0f is outside of a dimension of %.0f", at, (double)a->extent);
+  }
+  return (R_xlen_t)at - 1;
+}
+
+static axis axis_of(SEXP subscript, R_xlen_t extent, R_xlen_t stride) {
+  axis a = {NULL, NULL, extent, extent, stride};
+  if (subscript == R_NilValue) return a;
+  a.count = XLENGTH(subscript);
+  if (TYPEOF(subscript) == INTSXP) a.whole = INTEGER_RO(subscript);
+  if (TYPEOF(subscript) == REALSXP) a.real = REAL_RO(subscript);
+  if (!a.whole && !a.real) Rf_error("a subscript must be a vector of positions");
+  return a;
+}
+
+/* `first`: the number of the value that comes next. */
+static void assign_axis(char *to, size_t unit, const axis *axes, int level, const char *values,
+                        R_xlen_t have, R_xlen_t *first) {
+  const axis *a = &axes[level];
+  if (level == 0 && !a->whole && !a->real) {
+    copy_elements(to, values, unit, *first, a->count, have);
+    *first += a->count;
+    return;
+  }
+  for (R_xlen_t i = 0; i < a->count; i++) {
+    char *at = to + (size_t)(position(a, i) * a->stride) * unit;
+    if (level > 0) {
+      assign_axis(at, unit, axes, level - 1, values, have, first);
+    } else {
+      memcpy(at, values + (size_t)(*first % have) * unit, unit);
+      *first += 1;
+    }
+  }
+}
+
+/* x[subscripts] <- values, in place. dim: the extents; subscripts: a list of positions from 1, as
+   many as extents, NULL: all. Values are used round and round. */
+SEXP ffi_shm_array_assign(SEXP x, SEXP dim, SEXP subscripts, SEXP values) {
+  rg_view *view = array_view(x);
+  int rank = (int)XLENGTH(dim);
+  axis *axes = (axis *)R_alloc((size_t)rank, sizeof *axes);
+  R_xlen_t stride = 1, first = 0;
+  double total = 1;
+  check_type(x, values);
+  for (int k = 0; k < rank; k++) {
+    R_xlen_t extent = (R_xlen_t)REAL_RO(dim)[k];
+    axes[k] = axis_of(VECTOR_ELT(subscripts, k), extent, stride);
+    stride *= extent;
+    total *= (double)axes[k].count;
+  }
+  if (stride > view->length) Rf_error("the dimensions do not fit the shared array");
+  R_xlen_t have = XLENGTH(values);
+  if (total == 0) return x;
+  if (have == 0 || (have > 1 && (double)((R_xlen_t)total / have) * (double)have != total)) {
+    Rf_error("%.0f values cannot fill %.0f elements of a shared array", (double)have, total);
+  }
+  assign_axis(view->data, rg_shm_vector_unit(TYPEOF(x)), axes, rank - 1, DATAPTR_RO(values), have,
+              &first);
+  return x;
+}

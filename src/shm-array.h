@@ -1,0 +1,30 @@
+#ifndef RG_SHM_ARRAY_H
+#define RG_SHM_ARRAY_H
+
+#include <Rinternals.h>
+#include <stdint.h>
+
+/* Arrays that every process that has them writes in place, and what keeps writers apart. */
+SEXP ffi_shm_array_new(SEXP type, SEXP length, SEXP attributes, SEXP limit);
+SEXP ffi_shm_array_is(SEXP x);
+SEXP ffi_shm_array_plain(SEXP x);
+SEXP ffi_shm_array_fill(SEXP x, SEXP value);
+SEXP ffi_shm_array_write(SEXP x, SEXP start, SEXP values);
+SEXP ffi_shm_array_assign(SEXP x, SEXP dim, SEXP subscripts, SEXP values);
+
+/* A shared array without attributes, all zero; the bytes that it has, at least `size` of them;
+   and the number of bytes that an R value allows. */
+SEXP rg_shm_array_of(SEXPTYPE type, R_xlen_t length, int64_t limit);
+void *rg_shm_array_data(SEXP x, size_t size);
+int64_t rg_shm_array_limit(SEXP limit);
+void rg_shm_array_set_class(SEXP x, const char *class);
+
+SEXP ffi_shm_lock_new(SEXP limit);
+SEXP ffi_shm_lock_take(SEXP lock, SEXP timeout);
+SEXP ffi_shm_lock_release(SEXP lock);
+
+SEXP ffi_shm_counter_new(SEXP start, SEXP limit);
+SEXP ffi_shm_counter_add(SEXP counter, SEXP by);
+SEXP ffi_shm_counter_value(SEXP counter);
+
+#endif

@@ -1,0 +1,108 @@
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#include <R_ext/Utils.h>
+
+#include "shm-array.h"
+#include "sys-clock.h"
+
+/* A lock and a counter are shared arrays of bytes: they travel as such. */
+
+static pthread_mutex_t *mutex_of(SEXP lock) {
+  return rg_shm_array_data(lock, sizeof(pthread_mutex_t));
+}
+
+SEXP ffi_shm_lock_new(SEXP limit) {
+#ifdef __linux__
+  SEXP lock = PROTECT(rg_shm_array_of(RAWSXP, sizeof(pthread_mutex_t), rg_shm_array_limit(limit)));
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK);
+  int failed = pthread_mutex_init(mutex_of(lock), &attributes);
+  pthread_mutexattr_destroy(&attributes);
+  if (failed) Rf_error("cannot make a lock: %s", strerror(failed));
+  rg_shm_array_set_class(lock, "shm_lock");
+  UNPROTECT(1);
+  return lock;
+#else
+  (void)limit;
+  Rf_error("locks between processes need Linux: this system's do not survive their holder");
+#endif
+}
+
+#ifdef __linux__
+/* pthread_mutex_timedlock() counts by the clock of the day. */
+static int wait_for_lock(pthread_mutex_t *mutex, int64_t ns) {
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  int64_t end = until.tv_nsec + ns;
+  until.tv_sec += end / 1000000000;
+  until.tv_nsec = end % 1000000000;
+  return pthread_mutex_timedlock(mutex, &until);
+}
+#endif
+
+/* TRUE: taken; NA: taken from a process that died with it; FALSE: not in `timeout` seconds. An
+   interrupt is answered meanwhile. */
+SEXP ffi_shm_lock_take(SEXP lock, SEXP timeout) {
+#ifdef __linux__
+  const int64_t look = 50 * 1000000;
+  pthread_mutex_t *mutex = mutex_of(lock);
+  double seconds = Rf_asReal(timeout);
+  int64_t deadline = seconds < 9e9 ? rg_clock_now() + (int64_t)(seconds * 1e9) : INT64_MAX;
+  int got = pthread_mutex_trylock(mutex);
+  while (got == EBUSY || got == ETIMEDOUT) {
+    R_CheckUserInterrupt();
+    int64_t left = deadline - rg_clock_now();
+    if (left <= 0) return Rf_ScalarLogical(FALSE);
+    got = wait_for_lock(mutex, left < look ? left : look);
+  }
+  if (got == EOWNERDEAD) {
+    pthread_mutex_consistent(mutex);
+    return Rf_ScalarLogical(NA_LOGICAL);
+  }
+  if (got == EDEADLK) Rf_error("this process has the lock already");
+  if (got != 0) Rf_error("cannot take the lock: %s", strerror(got));
+  return Rf_ScalarLogical(TRUE);
+#else
+  (void)lock, (void)timeout;
+  Rf_error("locks between processes need Linux");
+#endif
+}
+
+SEXP ffi_shm_lock_release(SEXP lock) {
+  int failed = pthread_mutex_unlock(mutex_of(lock));
+  if (failed) Rf_error("cannot release a lock that this process does not have");
+  return R_NilValue;
+}
+
+static _Atomic int64_t *counter_of(SEXP counter) {
+  return rg_shm_array_data(counter, sizeof(_Atomic int64_t));
+}
+
+SEXP ffi_shm_counter_new(SEXP start, SEXP limit) {
+  SEXP counter = PROTECT(rg_shm_array_of(RAWSXP, sizeof(int64_t), rg_shm_array_limit(limit)));
+  atomic_store(counter_of(counter), (int64_t)Rf_asReal(start));
+  rg_shm_array_set_class(counter, "shm_counter");
+  UNPROTECT(1);
+  return counter;
+}
+
+/* The value after the addition. */
+SEXP ffi_shm_counter_add(SEXP counter, SEXP by) {
+  int64_t add = (int64_t)Rf_asReal(by);
+  return Rf_ScalarReal((double)(atomic_fetch_add(counter_of(counter), add) + add));
+}
+
+SEXP ffi_shm_counter_value(SEXP counter) {
+  return Rf_ScalarReal((double)atomic_load(counter_of(counter)));
+}

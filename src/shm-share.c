@@ -1,0 +1,109 @@
+#include "shm-share.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "encode-share.h"
+#include "encode.h"
+#include "region.h"
+#include "shm-string.h"
+#include "shm-vector.h"
+#include "shm-view.h"
+
+typedef struct {
+  rg_region *region; /* begun with the first vector that is stored */
+  int64_t limit;
+  SEXP value;
+  int64_t share_from;
+} share_run;
+
+static void fail_region(rg_region_status status, int64_t requested, int64_t available) {
+  const rg_arena_need need = {requested, available};
+  rg_encode_full(status == RG_REGION_FULL ? RG_ARENA_FULL : RG_ARENA_SYSTEM, need, 0);
+}
+
+/* Room may lie in vectors that nobody uses any more and that R has not collected yet. */
+static rg_region_status append(share_run *run, const rg_piece *pieces, int count, int64_t *offset,
+                               int64_t *available) {
+  rg_region_status status =
+      rg_region_append(run->region, pieces, count, run->limit, offset, available);
+  if (status != RG_REGION_FULL) return status;
+  R_gc();
+  return rg_region_append(run->region, pieces, count, run->limit, offset, available);
+}
+
+static SEXP store_in_region(SEXP x, const rg_piece *pieces, int count, void *data) {
+  share_run *run = data;
+  int64_t offset, available = 0, size = 0;
+  for (int i = 0; i < count; i++) size += pieces[i].size;
+  if (!run->region) {
+    rg_region_status begun = rg_region_begin(&run->region);
+    if (begun != RG_REGION_OK) fail_region(begun, size, 0);
+  }
+  rg_region_status status = append(run, pieces, count, &offset, &available);
+  if (status != RG_REGION_OK) fail_region(status, size, available);
+  run->region->references++;
+  SEXP pointer = PROTECT(rg_shm_view_of_region(run->region, offset, size, XLENGTH(x)));
+  SEXP shared = PROTECT(TYPEOF(x) == STRSXP ? rg_shm_string_new(pointer)
+                                            : rg_shm_vector_new(pointer, TYPEOF(x)));
+  SHALLOW_DUPLICATE_ATTRIB(shared, x);
+  UNPROTECT(2);
+  return shared;
+}
+
+static SEXP run_share(void *data) {
+  share_run *run = data;
+  const rg_share_sink sink = {run->share_from, NULL, 0, store_in_region, run};
+  SEXP shared = PROTECT(rg_encode_share(run->value, &sink));
+  if (run->region && rg_region_freeze(run->region) != RG_REGION_OK) {
+    Rf_error("cannot seal shared memory: %s", strerror(errno));
+  }
+  UNPROTECT(1);
+  return shared;
+}
+
+static void end_share(void *data, Rboolean jump) {
+  (void)jump;
+  share_run *run = data;
+  if (run->region) rg_region_close(run->region); /* the views have references of their own */
+}
+
+/* x with every vector of at least `from` bytes in one new region; `limit` in bytes. */
+SEXP ffi_shm_share(SEXP x, SEXP from, SEXP limit) {
+  double most = Rf_asReal(limit);
+  share_run run = {NULL, most < 9e18 ? (int64_t)most : INT64_MAX, x, (int64_t)Rf_asReal(from)};
+  SEXP token = PROTECT(R_MakeUnwindCont());
+  SEXP shared = R_UnwindProtect(run_share, &run, end_share, &run, token);
+  UNPROTECT(1);
+  return shared;
+}
+
+/* Whether the vector itself stands in shared memory. */
+SEXP ffi_shm_is(SEXP x) { return Rf_ScalarLogical(rg_shm_vector_is(x) || rg_shm_string_is(x)); }
+
+/* An ordinary vector with the elements and attributes of x. */
+SEXP ffi_shm_copy(SEXP x) { return Rf_duplicate(x); }
+
+/* The regions of this process: list(pid, bytes, references, writable), and of the arena's
+   blocks: their number and bytes. */
+SEXP ffi_shm_info(void) {
+  R_xlen_t count = 0, i = 0;
+  for (const rg_region *region = rg_region_first(); region; region = region->next) count++;
+  const char *names[] = {"owner", "bytes", "references", "writable", "blocks", "block_bytes", ""};
+  SEXP result = PROTECT(Rf_mkNamed(VECSXP, names));
+  SEXP owner = SET_VECTOR_ELT(result, 0, Rf_allocVector(INTSXP, count));
+  SEXP size = SET_VECTOR_ELT(result, 1, Rf_allocVector(REALSXP, count));
+  SEXP references = SET_VECTOR_ELT(result, 2, Rf_allocVector(INTSXP, count));
+  SEXP writable = SET_VECTOR_ELT(result, 3, Rf_allocVector(LGLSXP, count));
+  for (const rg_region *region = rg_region_first(); region; region = region->next, i++) {
+    INTEGER(owner)[i] = (int)region->owner;
+    REAL(size)[i] = (double)region->key.size;
+    INTEGER(references)[i] = (int)region->references;
+    LOGICAL(writable)[i] = region->writable;
+  }
+  SET_VECTOR_ELT(result, 4, Rf_ScalarReal((double)rg_block_count()));
+  SET_VECTOR_ELT(result, 5, Rf_ScalarReal((double)rg_block_bytes()));
+  UNPROTECT(1);
+  return result;
+}

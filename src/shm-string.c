@@ -1,0 +1,334 @@
+#include "shm-string.h"
+
+#include <R_ext/Altrep.h>
+#include <string.h>
+
+#include "shm-view.h"
+#include "string-index.h"
+
+/*
+ * In shared memory, each part after the one before it, at a multiple of 8 bytes:
+ *
+ *   header
+ *   numbers    uint32 for each element: the number of its string; left out if `indexed` is 0,
+ *              and element i then is string i
+ *   ends       uint64 for each distinct string: where it ends in the text
+ *   encodings  1 byte for each: R's cetype_t, or NOT_AVAILABLE
+ *   text
+ */
+typedef struct {
+  uint64_t magic;
+  int64_t length, distinct, text; /* elements, strings, bytes */
+  int64_t indexed;
+} string_header;
+
+static const uint64_t MAGIC = 0x3173676e69727473u; /* "strings1" */
+enum { NOT_AVAILABLE = 255, PARTS = 5 };
+
+static R_altrep_class_t class_string;
+
+static int64_t padded(int64_t size) { return (size + 7) / 8 * 8; }
+
+typedef struct {
+  int64_t numbers, ends, encodings, text, size; /* offsets, and all together */
+} layout;
+
+static layout layout_of(const string_header *header) {
+  layout at;
+  at.numbers = (int64_t)sizeof *header;
+  at.ends = at.numbers + (header->indexed ? padded(4 * header->length) : 0);
+  at.encodings = at.ends + 8 * header->distinct;
+  at.text = at.encodings + padded(header->distinct);
+  at.size = at.text + header->text;
+  return at;
+}
+
+/* Storing. */
+
+/* Numbers the strings, unless it pays not to: with more distinct strings than half of all, the
+   numbers would take more room than they save. A sample tells early: of m strings drawn from d
+   that are equally frequent, about m^2 / 2d have been there before. */
+static int number_strings(const uintptr_t *keys, int64_t n, uint32_t *numbers, rg_string_index *index) {
+  enum { SAMPLE = 65536 };
+  uintptr_t sample[256];
+  uint32_t most = (uint32_t)(n / 2 < INT32_MAX ? n / 2 : INT32_MAX);
+  if (n > 4 * SAMPLE) {
+    rg_string_index *seen = rg_string_index_new();
+    int64_t step = n / SAMPLE;
+    for (int64_t done = 0; seen && done < SAMPLE; done += 256) {
+      for (int j = 0; j < 256; j++) sample[j] = keys[(done + j) * step];
+      if (rg_string_index_add(seen, sample, 256, NULL, SAMPLE) != RG_STRING_INDEX_OK) break;
+    }
+    double repeats = seen ? SAMPLE - (double)rg_string_index_count(seen) : SAMPLE;
+    rg_string_index_free(seen);
+    if (repeats < (double)SAMPLE / n * SAMPLE) return 0;
+  }
+  return rg_string_index_add(index, keys, (size_t)n, numbers, most) == RG_STRING_INDEX_OK;
+}
+
+/* The distinct strings in pieces[2 .. 4]; header->distinct says how many. */
+static void pack_text(const SEXP *strings, string_header *header, rg_piece pieces[PARTS]) {
+  int64_t d = header->distinct;
+  uint64_t *ends = (uint64_t *)R_alloc((size_t)d + 1, sizeof *ends);
+  unsigned char *encodings = (unsigned char *)R_alloc((size_t)padded(d) + 8, 1);
+  memset(encodings + d, 0, (size_t)(padded(d) - d));
+  uint64_t total = 0;
+  for (int64_t k = 0; k < d; k++) {
+    int missing = strings[k] == NA_STRING;
+    encodings[k] = missing ? NOT_AVAILABLE : (unsigned char)Rf_getCharCE(strings[k]);
+    total += missing ? 0 : (uint64_t)LENGTH(strings[k]);
+    ends[k] = total;
+  }
+  char *text = R_alloc((size_t)total + 1, 1);
+  for (int64_t k = 0; k < d; k++) {
+    uint64_t start = k > 0 ? ends[k - 1] : 0;
+    memcpy(text + start, CHAR(strings[k]), (size_t)(ends[k] - start));
+  }
+  header->text = (int64_t)total;
+  pieces[2] = (rg_piece){ends, 8 * d};
+  pieces[3] = (rg_piece){encodings, padded(d)};
+  pieces[4] = (rg_piece){text, (int64_t)total};
+}
+
+static void index_finalize(SEXP owner) {
+  rg_string_index_free(R_ExternalPtrAddr(owner));
+  R_ClearExternalPtr(owner);
+}
+
+SEXP rg_shm_string_store(SEXP x, SEXP (*store)(SEXP x, const rg_piece *pieces, int count, void *data),
+                         void *data) {
+  const void *top = vmaxget();
+  int64_t n = XLENGTH(x);
+  const SEXP *strings = STRING_PTR_RO(x);
+  uint32_t *numbers = (uint32_t *)R_alloc((size_t)n + 2, sizeof *numbers);
+  string_header header = {MAGIC, n, n, 0, 0};
+  /* R owns the index: what follows may be left by a jump. */
+  SEXP owner = PROTECT(R_MakeExternalPtr(NULL, R_NilValue, R_NilValue));
+  R_RegisterCFinalizer(owner, index_finalize);
+  rg_string_index *index = rg_string_index_new();
+  R_SetExternalPtrAddr(owner, index);
+  if (index && number_strings((const uintptr_t *)strings, n, numbers, index)) {
+    header.indexed = 1;
+    header.distinct = rg_string_index_count(index);
+    strings = (const SEXP *)rg_string_index_keys(index);
+    numbers[n] = 0;
+  }
+  rg_piece pieces[PARTS];
+  pack_text(strings, &header, pieces);
+  pieces[0] = (rg_piece){&header, sizeof header};
+  pieces[1] = (rg_piece){numbers, header.indexed ? padded(4 * n) : 0};
+  SEXP result = PROTECT(store(x, pieces, PARTS, data));
+  index_finalize(owner);
+  UNPROTECT(2);
+  vmaxset(top);
+  return result;
+}
+
+/* Reading. data1 is the external pointer of the view; data2 a list of the strings made so far, by
+   number, and of all of them, by element, if somebody asked for that; each NULL before. A
+   stand-in has the raw vector of its handle as data2. */
+
+enum { MADE = 0, EXPANDED = 1 };
+
+typedef struct {
+  const string_header *header;
+  const uint32_t *numbers;
+  const uint64_t *ends;
+  const unsigned char *encodings;
+  const char *text;
+} content;
+
+static content content_of(SEXP x) {
+  const char *data = rg_shm_view_read(R_altrep_data1(x));
+  const string_header *header = (const string_header *)data;
+  layout at = layout_of(header);
+  return (content){header, (const uint32_t *)(data + at.numbers), (const uint64_t *)(data + at.ends),
+                   (const unsigned char *)(data + at.encodings), data + at.text};
+}
+
+static void fail_damaged(void) { Rf_error("a character vector in shared memory is damaged"); }
+
+/* `data` has at least `size` bytes; says whether it holds `length` strings. */
+static int is_sound(const string_header *header, int64_t size, R_xlen_t length) {
+  if (size < (int64_t)sizeof *header || header->magic != MAGIC || header->length != length) return 0;
+  int64_t most = size; /* no part is larger */
+  if (header->length < 0 || header->length / 2 > most || header->distinct < 0 ||
+      header->distinct > most || header->text < 0 || header->text > most ||
+      (!header->indexed && header->distinct != header->length)) {
+    return 0;
+  }
+  return layout_of(header).size <= size;
+}
+
+/* String number `k`, made if it is not yet. */
+static SEXP string_at(const content *from, SEXP made, uint64_t k) {
+  if (k >= (uint64_t)from->header->distinct) fail_damaged();
+  if (from->encodings[k] == NOT_AVAILABLE) return NA_STRING;
+  SEXP string = STRING_ELT(made, (R_xlen_t)k);
+  uint64_t start = k > 0 ? from->ends[k - 1] : 0;
+  /* A new vector is full of empty strings: where this one is empty, that is right. */
+  if (string != R_BlankString || start == from->ends[k]) return string;
+  if (start > from->ends[k] || from->ends[k] > (uint64_t)from->header->text ||
+      from->ends[k] - start > INT32_MAX) {
+    fail_damaged();
+  }
+  string = Rf_mkCharLenCE(from->text + start, (int)(from->ends[k] - start),
+                          (cetype_t)from->encodings[k]);
+  SET_STRING_ELT(made, (R_xlen_t)k, string);
+  return string;
+}
+
+static uint64_t number_of(const content *from, R_xlen_t i) {
+  return from->header->indexed ? from->numbers[i] : (uint64_t)i;
+}
+
+static SEXP made_of(SEXP x, const content *from) {
+  SEXP state = R_altrep_data2(x);
+  SEXP made = VECTOR_ELT(state, MADE);
+  if (made == R_NilValue) {
+    made = Rf_allocVector(STRSXP, (R_xlen_t)from->header->distinct);
+    SET_VECTOR_ELT(state, MADE, made);
+  }
+  return made;
+}
+
+static SEXP expand(SEXP x) {
+  SEXP state = R_altrep_data2(x);
+  if (VECTOR_ELT(state, EXPANDED) != R_NilValue) return VECTOR_ELT(state, EXPANDED);
+  content from = content_of(x);
+  SEXP made = made_of(x, &from);
+  R_xlen_t n = (R_xlen_t)from.header->length;
+  SEXP all = made;
+  if (from.header->indexed) {
+    all = PROTECT(Rf_allocVector(STRSXP, n));
+    for (R_xlen_t i = 0; i < n; i++) SET_STRING_ELT(all, i, string_at(&from, made, from.numbers[i]));
+    UNPROTECT(1);
+  } else {
+    for (R_xlen_t i = 0; i < n; i++) SET_STRING_ELT(all, i, string_at(&from, made, (uint64_t)i));
+  }
+  SET_VECTOR_ELT(state, EXPANDED, all);
+  return all;
+}
+
+/* ALTREP methods, under R's own names. */
+
+static int is_stand_in(SEXP x) { return TYPEOF(R_altrep_data2(x)) == RAWSXP; }
+
+static R_xlen_t string_Length(SEXP x) {
+  if (is_stand_in(x)) return rg_shm_view_handle_length(R_altrep_data2(x));
+  return rg_shm_view_get(R_altrep_data1(x))->length;
+}
+
+static SEXP string_Elt(SEXP x, R_xlen_t i) {
+  if (is_stand_in(x)) Rf_error("this vector is a stand-in for shared memory and has no data here");
+  SEXP expanded = VECTOR_ELT(R_altrep_data2(x), EXPANDED);
+  if (expanded != R_NilValue) return STRING_ELT(expanded, i);
+  content from = content_of(x);
+  return string_at(&from, made_of(x, &from), number_of(&from, i));
+}
+
+static void string_Set_elt(SEXP x, R_xlen_t i, SEXP value) {
+  SEXP all = expand(x);
+  rg_shm_view_get(R_altrep_data1(x))->dirty = 1;
+  SET_STRING_ELT(all, i, value);
+}
+
+static void *string_Dataptr(SEXP x, Rboolean writable) {
+  SEXP all = expand(x);
+  if (writable) rg_shm_view_get(R_altrep_data1(x))->dirty = 1;
+  return (void *)STRING_PTR_RO(all);
+}
+
+static const void *string_Dataptr_or_null(SEXP x) {
+  if (is_stand_in(x)) return NULL;
+  SEXP all = VECTOR_ELT(R_altrep_data2(x), EXPANDED);
+  return all == R_NilValue ? NULL : STRING_PTR_RO(all);
+}
+
+static SEXP string_Serialized_state(SEXP x) {
+  if (is_stand_in(x)) return R_altrep_data2(x);
+  return rg_shm_view_handle(R_altrep_data1(x), STRSXP);
+}
+
+static int64_t least_bytes(SEXPTYPE type, R_xlen_t length) {
+  (void)length;
+  return type == STRSXP ? (int64_t)sizeof(string_header) : -1;
+}
+
+static SEXP open_string(SEXP pointer, SEXPTYPE type) {
+  (void)type;
+  return rg_shm_string_new(pointer);
+}
+
+static SEXP copy_strings(const void *data, int64_t size, SEXPTYPE type, R_xlen_t length) {
+  (void)type;
+  const string_header *header = data;
+  if (!is_sound(header, size, length)) fail_damaged();
+  layout at = layout_of(header);
+  const char *base = data;
+  content from = {header, (const uint32_t *)(base + at.numbers), (const uint64_t *)(base + at.ends),
+                  (const unsigned char *)(base + at.encodings), base + at.text};
+  SEXP made = PROTECT(Rf_allocVector(STRSXP, (R_xlen_t)header->distinct));
+  SEXP x = PROTECT(header->indexed ? Rf_allocVector(STRSXP, length) : made);
+  for (R_xlen_t i = 0; i < length; i++) SET_STRING_ELT(x, i, string_at(&from, made, number_of(&from, i)));
+  UNPROTECT(2);
+  return x;
+}
+
+static const rg_shm_view_maker string_maker = {least_bytes, open_string, copy_strings};
+
+static SEXP string_Unserialize(SEXP class, SEXP state) {
+  (void)class;
+  return rg_shm_view_resolve(state, &string_maker);
+}
+
+static Rboolean string_Inspect(SEXP x, int pre, int deep, int pvec,
+                               void (*inspect_subtree)(SEXP, int, int, int)) {
+  (void)pre, (void)deep, (void)pvec, (void)inspect_subtree;
+  if (is_stand_in(x)) {
+    Rprintf("<stand-in for shared memory>\n");
+    return TRUE;
+  }
+  content from = content_of(x);
+  Rprintf("<shared memory: %.0f strings, %.0f of them distinct>\n", (double)from.header->length,
+          (double)from.header->distinct);
+  return TRUE;
+}
+
+SEXP rg_shm_string_new(SEXP pointer) {
+  rg_view *view = rg_shm_view_get(pointer);
+  if (!is_sound(rg_shm_view_read(pointer), view->size, view->length)) fail_damaged();
+  SEXP state = PROTECT(Rf_allocVector(VECSXP, 2));
+  SEXP x = R_new_altrep(class_string, pointer, state);
+  UNPROTECT(1);
+  return x;
+}
+
+SEXP rg_shm_string_stand_in(SEXP x, rg_span span) {
+  SEXP state = PROTECT(rg_shm_view_span_handle(span, STRSXP, XLENGTH(x)));
+  SEXP pointer = PROTECT(R_MakeExternalPtr(NULL, R_NilValue, R_NilValue));
+  SEXP stand_in = PROTECT(R_new_altrep(class_string, pointer, state));
+  SHALLOW_DUPLICATE_ATTRIB(stand_in, x);
+  UNPROTECT(3);
+  return stand_in;
+}
+
+int rg_shm_string_is(SEXP x) {
+  return ALTREP(x) && TYPEOF(x) == STRSXP && ALTREP_CLASS(x) == R_SEXP(class_string);
+}
+
+int rg_shm_string_is_pristine(SEXP x, const rg_arena *arena) {
+  return rg_shm_string_is(x) && rg_shm_view_is_pristine(R_altrep_data1(x), arena);
+}
+
+void rg_shm_string_init(DllInfo *dll) {
+  class_string = R_make_altstring_class("shm_string", "regatta", dll);
+  R_set_altrep_Length_method(class_string, string_Length);
+  R_set_altrep_Inspect_method(class_string, string_Inspect);
+  R_set_altrep_Serialized_state_method(class_string, string_Serialized_state);
+  R_set_altrep_Unserialize_method(class_string, string_Unserialize);
+  R_set_altvec_Dataptr_method(class_string, string_Dataptr);
+  R_set_altvec_Dataptr_or_null_method(class_string, string_Dataptr_or_null);
+  R_set_altstring_Elt_method(class_string, string_Elt);
+  R_set_altstring_Set_elt_method(class_string, string_Set_elt);
+}

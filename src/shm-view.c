@@ -1,0 +1,295 @@
+#include "shm-view.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "sys-memory.h"
+
+typedef enum { HANDLE_ARENA = 0x41484752, HANDLE_REGION = 0x52484752 } handle_form;
+
+/* What a serialised shared vector consists of. */
+typedef struct {
+  uint32_t form; /* handle_form */
+  int32_t type;
+  int64_t length;
+  int64_t offset, size; /* of the span */
+  int64_t writable;
+  rg_region_key key; /* of an arena only the tag */
+} rg_handle;
+
+static rg_arena *context_arena;
+static int context_copies;
+
+void rg_shm_view_begin(rg_arena *arena, int copy) {
+  context_arena = arena;
+  context_copies = copy;
+}
+
+void rg_shm_view_finish(void) { context_arena = NULL; }
+
+static void free_view(rg_view *view) {
+  if (view->own) munmap(view->own, (size_t)view->size);
+  if (view->block) rg_block_close(view->block);
+  if (view->region) rg_region_close(view->region);
+  free(view);
+}
+
+static void view_finalize(SEXP pointer) {
+  rg_view *view = rg_shm_view_get(pointer);
+  if (!view) return;
+  R_ClearExternalPtr(pointer);
+  free_view(view);
+}
+
+static SEXP wrap(const rg_view *content) {
+  rg_view *view = malloc(sizeof *view);
+  if (!view) {
+    if (content->block) rg_block_close(content->block);
+    if (content->region) rg_region_close(content->region);
+    Rf_error("cannot allocate %d bytes for a view on shared memory", (int)sizeof *view);
+  }
+  *view = *content;
+  SEXP pointer = PROTECT(R_MakeExternalPtr(view, R_NilValue, R_NilValue));
+  R_RegisterCFinalizerEx(pointer, view_finalize, TRUE);
+  UNPROTECT(1);
+  return pointer;
+}
+
+SEXP rg_shm_view_of_block(rg_block *block, R_xlen_t length) {
+  rg_view view = {.block = block,
+                  .data = block->address,
+                  .offset = block->span.offset,
+                  .size = block->span.size,
+                  .length = length};
+  return wrap(&view);
+}
+
+static void fail_to_map(int64_t size) {
+  Rf_error("cannot map %.0f bytes of shared memory: %s", (double)size, strerror(errno));
+}
+
+SEXP rg_shm_view_of_region(rg_region *region, int64_t offset, int64_t size, R_xlen_t length) {
+  rg_view view = {.region = region, .offset = offset, .size = size, .length = length};
+  if (region->writable) {
+    view.data = region->data + offset;
+  } else {
+    view.data = view.own = rg_region_map(region, offset, size);
+    if (!view.own) {
+      int saved = errno;
+      rg_region_close(region);
+      errno = saved;
+      fail_to_map(size);
+    }
+  }
+  return wrap(&view);
+}
+
+SEXP rg_shm_view_again(SEXP pointer) {
+  rg_view *view = rg_shm_view_get(pointer);
+  view->region->references++;
+  return rg_shm_view_of_region(view->region, view->offset, view->size, view->length);
+}
+
+static rg_view *view_with_data(SEXP pointer) {
+  rg_view *view = rg_shm_view_get(pointer);
+  if (!view) Rf_error("this vector is a stand-in for shared memory and has no data here");
+  return view;
+}
+
+const void *rg_shm_view_read(SEXP pointer) { return view_with_data(pointer)->data; }
+
+/* What others write to the region from now on is not seen in this view. */
+static void take_snapshot(rg_view *view) {
+  void *own = mmap(NULL, (size_t)view->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                   -1, 0);
+  if (own == MAP_FAILED) fail_to_map(view->size);
+  memcpy(own, view->data, (size_t)view->size);
+  view->data = view->own = own;
+}
+
+void *rg_shm_view_write(SEXP pointer) {
+  rg_view *view = view_with_data(pointer);
+  if (view->region && view->region->writable && !view->own) take_snapshot(view);
+  if (view->block && !view->own && view->block->references > 1) {
+    view->own = rg_arena_map(view->block->arena, view->block->span);
+    if (!view->own) fail_to_map(view->size);
+    view->data = view->own;
+  }
+  if (view->block && !view->own) view->block->dirty = 1;
+  view->dirty = 1;
+  return view->data;
+}
+
+/* R code that only reads asks for writable pointers as well: what counts is whether a page has
+   been written to, of which the system then made a private copy. */
+static int is_changed(const rg_view *view) {
+  int snapshot = view->region && view->region->writable;
+  return snapshot || rg_memory_is_copied(view->data, view->size) != 0;
+}
+
+int rg_shm_view_is_pristine(SEXP pointer, const rg_arena *arena) {
+  rg_view *view = rg_shm_view_get(pointer);
+  if (!view || (view->dirty && is_changed(view))) return 0;
+  return view->region || (view->block && view->block->arena == arena);
+}
+
+/* Handles. */
+
+static SEXP handle_raw(const rg_handle *handle) {
+  SEXP state = Rf_allocVector(RAWSXP, sizeof *handle);
+  memcpy(RAW(state), handle, sizeof *handle);
+  return state;
+}
+
+SEXP rg_shm_view_span_handle(rg_span span, SEXPTYPE type, R_xlen_t length) {
+  rg_handle handle = {.form = HANDLE_ARENA,
+                      .type = (int32_t)type,
+                      .length = length,
+                      .offset = span.offset,
+                      .size = span.size,
+                      .key = {.tag = context_arena->tag}};
+  return handle_raw(&handle);
+}
+
+/* Whether what is being serialised goes to a process that can attach: R code decides, which
+   can see who serialises. */
+static int travels(void) {
+  if (context_arena) return 1;
+  SEXP package = PROTECT(Rf_mkString("regatta"));
+  SEXP space = PROTECT(R_FindNamespace(package));
+  SEXP call = PROTECT(Rf_lang1(Rf_install("shm_travels")));
+  int yes = Rf_asLogical(Rf_eval(call, space)) == TRUE;
+  UNPROTECT(3);
+  return yes;
+}
+
+SEXP rg_shm_view_handle(SEXP pointer, SEXPTYPE type) {
+  rg_view *view = rg_shm_view_get(pointer);
+  if (!view || !rg_shm_view_is_pristine(pointer, context_arena)) return NULL;
+  if (view->block) {
+    return context_arena ? rg_shm_view_span_handle(view->block->span, type, view->length) : NULL;
+  }
+  if (!travels()) return NULL;
+  rg_handle handle = {.form = HANDLE_REGION,
+                      .type = (int32_t)type,
+                      .length = view->length,
+                      .offset = view->offset,
+                      .size = view->size,
+                      .writable = view->region->writable,
+                      .key = rg_region_key_of(view->region)};
+  return handle_raw(&handle);
+}
+
+static rg_handle handle_of(SEXP state) {
+  rg_handle handle;
+  if (TYPEOF(state) != RAWSXP || XLENGTH(state) != sizeof handle) {
+    Rf_error("this is not the handle of a shared vector");
+  }
+  memcpy(&handle, RAW_RO(state), sizeof handle);
+  return handle;
+}
+
+R_xlen_t rg_shm_view_handle_length(SEXP state) { return (R_xlen_t)handle_of(state).length; }
+
+/* `room`: the bytes that are there. */
+static void check_span(const rg_handle *handle, int64_t room, const rg_shm_view_maker *maker) {
+  int sound = handle->length >= 0 && handle->offset >= 0 && handle->size > 0 &&
+              handle->offset % rg_arena_page() == 0 && handle->size <= room &&
+              handle->offset <= room - handle->size;
+  int64_t least = sound ? maker->least((SEXPTYPE)handle->type, (R_xlen_t)handle->length) : -1;
+  if (least < 0 || least > handle->size) {
+    Rf_error("the handle of a shared vector is damaged: %.0f elements in %.0f bytes at %.0f of %.0f",
+             (double)handle->length, (double)handle->size, (double)handle->offset, (double)room);
+  }
+}
+
+static SEXP open_view(SEXP pointer, const rg_handle *handle, const rg_shm_view_maker *maker) {
+  PROTECT(pointer);
+  SEXP x = maker->open(pointer, (SEXPTYPE)handle->type);
+  UNPROTECT(1);
+  return x;
+}
+
+/* An ordinary vector of what is mapped at `data` for as long as this takes. */
+static SEXP copy_mapped(char *data, const rg_handle *handle, const rg_shm_view_maker *maker) {
+  if (!data) fail_to_map(handle->size);
+  rg_view view = {.own = data, .data = data, .size = handle->size, .length = handle->length};
+  SEXP pointer = PROTECT(wrap(&view));
+  SEXP x = PROTECT(maker->copy(data, handle->size, (SEXPTYPE)handle->type,
+                               (R_xlen_t)handle->length));
+  view_finalize(pointer);
+  UNPROTECT(2);
+  return x;
+}
+
+static SEXP resolve_arena(const rg_handle *handle, const rg_shm_view_maker *maker) {
+  if (!context_arena || handle->key.tag != context_arena->tag) {
+    Rf_error("the shared vector of %.0f elements belongs to another session, or the memory "
+             "it stood in is gone",
+             (double)handle->length);
+  }
+  check_span(handle, atomic_load(&context_arena->shared->end), maker);
+  rg_span span = {handle->offset, handle->size};
+  rg_block *block = context_copies ? NULL : rg_block_open(context_arena, span);
+  if (block && block->dirty && !rg_memory_is_copied(block->address, span.size)) block->dirty = 0;
+  if (block && !block->dirty) return open_view(rg_shm_view_of_block(block, (R_xlen_t)handle->length), handle, maker);
+  /* Not as the owner left it in this process; as it is in the file, it is. */
+  if (block) rg_block_close(block);
+  if (!block && !context_copies && errno != ENOMEM) fail_to_map(handle->size);
+  SEXP x = PROTECT(copy_mapped(rg_arena_map(context_arena, span), handle, maker));
+  if (!rg_block_owns(context_arena, span.offset)) rg_arena_release(context_arena, span);
+  UNPROTECT(1);
+  return x;
+}
+
+void rg_shm_view_refuse(rg_region_status status, const rg_region_key *key) {
+  double mb = (double)key->size / 1e6;
+  switch (status) {
+  case RG_REGION_HOST:
+    Rf_error("the shared memory of %.1f MB is on another machine, or was before this one was "
+             "started: send an ordinary copy, as shm_copy() makes it",
+             mb);
+  case RG_REGION_GONE:
+    Rf_error("the shared memory of %.1f MB is gone: process %lld, which owned it, has ended or "
+             "dropped it; it must keep the object until the receiver has it",
+             mb, (long long)key->pid);
+  case RG_REGION_FORGED:
+    Rf_error("the handle of a shared vector does not fit what it leads to in process %lld: it is "
+             "damaged or forged",
+             (long long)key->pid);
+  default:
+    Rf_error("cannot attach %.1f MB of shared memory of process %lld: %s", mb,
+             (long long)key->pid, strerror(errno));
+  }
+}
+
+static SEXP resolve_region(const rg_handle *handle, const rg_shm_view_maker *maker) {
+  rg_region *region;
+  int writable = handle->writable != 0;
+  check_span(handle, handle->key.size, maker);
+  rg_region_status status = rg_region_attach(&handle->key, writable, &region);
+  if (status != RG_REGION_OK) rg_shm_view_refuse(status, &handle->key);
+  if (!context_copies || !context_arena) {
+    SEXP pointer = rg_shm_view_of_region(region, handle->offset, handle->size,
+                                         (R_xlen_t)handle->length);
+    return open_view(pointer, handle, maker);
+  }
+  char *data = rg_region_map(region, handle->offset, handle->size);
+  rg_region_close(region);
+  return copy_mapped(data, handle, maker);
+}
+
+SEXP rg_shm_view_resolve(SEXP state, const rg_shm_view_maker *maker) {
+  rg_handle handle = handle_of(state);
+  switch (handle.form) {
+  case HANDLE_ARENA:
+    return resolve_arena(&handle, maker);
+  case HANDLE_REGION:
+    return resolve_region(&handle, maker);
+  default:
+    Rf_error("the handle of a shared vector is damaged: there is no form %u", handle.form);
+  }
+}

@@ -1,0 +1,31 @@
+test_that("a fold gives what Reduce() gives", {
+  expect_identical(par_reduce(1:1000, identity, `+`, .control = two_workers()), sum(1:1000))
+  expect_identical(
+    par_reduce(letters, toupper, paste0, "start:", .control = two_workers()),
+    paste0("start:", paste(LETTERS, collapse = ""))
+  )
+  expect_identical(
+    par_reduce(1:100, function(i, k) i * k, `+`, k = 2L, .control = two_workers()), 10100L
+  )
+})
+
+test_that("the order of the elements is kept for any number of workers", {
+  wanted <- Reduce(c, 1:257)
+  for (workers in 1:3) {
+    got <- par_reduce(1:257, identity, c, .control = two_workers(workers = workers))
+    expect_identical(got, wanted)
+  }
+})
+
+test_that("without elements there is `init` or nothing", {
+  expect_identical(par_reduce(list(), identity, `+`, 0), 0)
+  expect_null(par_reduce(list(), identity, `+`))
+  expect_identical(par_reduce(5, identity, `+`), 5)
+})
+
+test_that("an error names the stretch of elements", {
+  expect_error(
+    par_reduce(1:64, function(i) if (i == 40) stop("forty") else i, `+`, .control = two_workers()),
+    "40.*forty|forty"
+  )
+})

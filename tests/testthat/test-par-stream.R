@@ -1,0 +1,56 @@
+take_all <- function(stream) {
+  values <- list()
+  while (par_more(stream)) {
+    values[[length(values) + 1L]] <- par_next(stream)
+  }
+  values
+}
+
+test_that("results come in the order of the elements", {
+  slow_first <- function(i) {
+    if (i %% 5 == 1) Sys.sleep(0.02)
+    i^2
+  }
+  stream <- par_stream(1:40, slow_first, .control = two_workers())
+  expect_identical(take_all(stream), lapply(1:40, function(i) i^2))
+  expect_false(par_more(stream))
+  expect_error(par_next(stream), "all 40 results")
+  expect_output(print(stream), "40 of 40", fixed = TRUE)
+})
+
+test_that("no more than `ahead` bytes wait", {
+  made <- shm_counter()
+  stream <- par_stream(1:30, function(i) {
+    shm_add(made)
+    rep(as.double(i), 1e5)
+  }, ahead = 4 * 8e5 + 1000, .control = two_workers())
+  for (taken in 1:30) {
+    expect_equal(par_next(stream)[[1L]], taken)
+    expect_lte(shm_value(made), taken + 4)
+  }
+})
+
+test_that("an error ends the stream, or is a value of it", {
+  fails <- function(i) if (i == 3) stop("three") else i
+  stream <- par_stream(1:10, fails, .control = two_workers())
+  expect_error(take_all(stream), "three")
+  stream <- par_stream(1:5, fails, .control = two_workers(errors = "collect"))
+  values <- take_all(stream)
+  expect_s3_class(values[[3L]], "regatta_error")
+  expect_identical(values[-3], list(1L, 2L, 4L, 5L))
+})
+
+test_that("a stream that is dropped leaves no worker behind", {
+  stream <- par_stream(1:100, function(i) Sys.getpid(), .control = two_workers())
+  pid <- par_next(stream)
+  rm(stream)
+  gc()
+  expect_false(dir.exists(file.path("/proc", pid)))
+})
+
+test_that("random numbers and names are those of a map", {
+  stream <- par_stream(1:6, function(i) runif(1), .control = two_workers(seed = 4L))
+  expect_identical(take_all(stream), par_lapply(1:6, function(i) runif(1), .control = two_workers(seed = 4L)))
+  expect_identical(take_all(par_stream(list(), identity)), list())
+  expect_error(par_next(1), "`stream`")
+})

@@ -1,0 +1,65 @@
+test_that("a lock keeps writers apart and a counter counts each", {
+  x <- shm_array(1)
+  lock <- shm_lock()
+  counter <- shm_counter(5)
+  par_lapply(1:400, function(i) {
+    shm_add(counter)
+    with_shm_lock(lock, x[1] <- x[1] + i)
+  }, .control = par_control(workers = 2, batch = 3))
+  expect_identical(x[1], sum(1:400) + 0)
+  expect_identical(shm_value(counter), 405)
+  expect_identical(shm_add(counter, -5), 400)
+})
+
+test_that("the value of the expression is returned, and an error releases the lock", {
+  lock <- shm_lock()
+  expect_identical(with_shm_lock(lock, 1 + 1), 2)
+  expect_error(with_shm_lock(lock, stop("inside")), "inside")
+  expect_identical(with_shm_lock(lock, "free", timeout = 0), "free")
+  expect_error(with_shm_lock(lock, with_shm_lock(lock, 1)), "already")
+})
+
+test_that("a holder that dies does not block the others", {
+  lock <- shm_lock()
+  run <- suppressWarnings(par_lapply(1:2, function(i) {
+    if (i == 1L) with_shm_lock(lock, tools::pskill(Sys.getpid(), 9L))
+    i
+  }, .control = par_control(workers = 1, errors = "collect", dump = "no")))
+  expect_s3_class(run[[1L]], "regatta_error_death")
+  expect_warning(with_shm_lock(lock, 1, timeout = 20), "has died")
+  expect_silent(with_shm_lock(lock, 1, timeout = 0))
+})
+
+test_that("waiting for a lock ends in time, with an error", {
+  lock <- shm_lock()
+  started <- shm_counter()
+  job <- par_call({
+    with_shm_lock(lock, {
+      shm_add(started)
+      while (shm_value(started) < 2) Sys.sleep(0.01)
+    })
+  })
+  while (shm_value(started) < 1) Sys.sleep(0.01)
+  expect_error(with_shm_lock(lock, 1, timeout = 0.1), "was not free within 0.1 s")
+  shm_add(started)
+  par_value(job)
+  expect_identical(with_shm_lock(lock, "got"), "got")
+})
+
+test_that("both travel by handle", {
+  counter <- shm_counter()
+  again <- unserialize(serialize(counter, NULL))
+  shm_add(again, 3)
+  expect_identical(shm_value(counter), 3)
+  lock <- unserialize(serialize(shm_lock(), NULL))
+  expect_identical(with_shm_lock(lock, 1), 1)
+})
+
+test_that("bad arguments are named", {
+  expect_error(with_shm_lock(1, 2), "`lock` must be made by `shm_lock()`", fixed = TRUE)
+  expect_error(shm_add(shm_counter(), 0.5), "`by`")
+  expect_error(shm_value(structure(raw(8), class = "shm_counter")), "`counter`")
+  expect_error(shm_counter("a"), "`start`")
+  expect_output(print(shm_counter(3)), "<shm_counter> 3", fixed = TRUE)
+  expect_output(print(shm_lock()), "<shm_lock>", fixed = TRUE)
+})

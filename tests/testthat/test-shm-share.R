@@ -1,0 +1,183 @@
+test_that("a shared object is identical to the one it was made of", {
+  set.seed(1)
+  for (round in seq_len(if (nzchar(Sys.getenv("REGATTA_LONG"))) 3000L else 150L)) {
+    x <- random_value()
+    shared <- shm_share(x, min = sample(c(0, 100, 65536), 1L))
+    expect_true(identical(shared, x, ignore.bytecode = FALSE, ignore.environment = FALSE))
+  }
+})
+
+test_that("serialize() writes handles, and whoever reads them gets the same pages", {
+  x <- list(d = runif(1e5), s = rep(c("a", NA, "\u00e9"), 1e5), small = 1:3)
+  gc()
+  before <- nrow(shm_info()$regions)
+  shared <- shm_share(x)
+  bytes <- serialize(shared, NULL)
+  expect_lt(length(bytes), 2000)
+  again <- unserialize(bytes)
+  expect_identical(again, x)
+  expect_identical(nrow(shm_info()$regions), before + 1L)
+})
+
+test_that("what R has only read travels by handle, what was changed as it is", {
+  x <- runif(1e5)
+  shared <- shm_share(x)
+  expect_identical(shared, x) # asks for a pointer through which it could write
+  expect_lt(length(serialize(shared, NULL)), 2000)
+  shared[[7L]] <- 0
+  bytes <- serialize(shared, NULL)
+  expect_gt(length(bytes), 8e5)
+  expect_identical(unserialize(bytes)[1:8], c(x[1:6], 0, x[[8L]]))
+})
+
+test_that("content that was shared before is not stored twice", {
+  x <- shm_share(runif(1e5))
+  before <- sum(shm_info()$regions$bytes)
+  y <- shm_share(list(x, x, more = 1:3))
+  expect_identical(sum(shm_info()$regions$bytes), before)
+  expect_identical(y[[2L]], x)
+})
+
+test_that("a change is seen in no other vector and no other process", {
+  x <- runif(1e5)
+  modify <- list(
+    function(v) {
+      v[1] <- 5
+      v
+    },
+    function(v) {
+      v[[2]] <- 5
+      v
+    },
+    function(v) {
+      attr(v, "a") <- 1
+      v
+    },
+    function(v) {
+      names(v) <- seq_along(v)
+      v
+    },
+    function(v) {
+      dim(v) <- c(100, 1000)
+      v
+    },
+    sort, rev, function(v) v * 2, function(v) replace(v, 3, NA),
+    function(v) {
+      v[v > 0.5] <- 0
+      v
+    },
+    function(v) {
+      is.na(v) <- 4
+      v
+    },
+    function(v) {
+      length(v) <- 10
+      v
+    }
+  )
+  bytes <- serialize(shared <- shm_share(x), NULL)
+  for (change in modify) {
+    expect_identical(change(unserialize(bytes)), change(x))
+    expect_identical(unserialize(bytes), x)
+    expect_identical(shared, x)
+  }
+  run <- par_lapply(1:4, function(i) {
+    shared[i] <- -1
+    shared[1:4]
+  }, .control = par_control(workers = 2))
+  expect_identical(run[[3L]], c(x[1:2], -1, x[[4L]]))
+  expect_identical(shared, x)
+})
+
+test_that("a file holds the data themselves", {
+  x <- list(runif(2e4), random_strings(2e4))
+  file <- tempfile()
+  on.exit(unlink(file))
+  saveRDS(shm_share(x), file)
+  expect_gt(file.size(file), 1e5)
+  expect_identical(readRDS(file), x)
+})
+
+test_that("shared objects travel through a parallel cluster as they are", {
+  skip_if_not_installed("parallel")
+  cluster <- parallel::makePSOCKcluster(2L)
+  on.exit(parallel::stopCluster(cluster))
+  invisible(parallel::clusterCall(cluster, function(paths) .libPaths(paths), .libPaths()))
+  x <- list(m = matrix(runif(1e5), 100), s = rep(letters, 4000))
+  shared <- shm_share(x)
+  got <- parallel::clusterCall(cluster, function(v) {
+    before <- sum(v$m)
+    v$m[1] <- 0
+    list(before, table(v$s)[["q"]], v$m[1])
+  }, shared)
+  expect_identical(got[[2L]], list(sum(x$m), 4000L, 0))
+  expect_identical(shared, x)
+  # And back: what a node has attached is sent home by handle.
+  expect_identical(parallel::clusterCall(cluster, identity, shared)[[1L]], x)
+})
+
+test_that("a map passes shared objects on by handle", {
+  x <- shm_share(runif(1e6))
+  got <- par_lapply(1:3, function(i) x, .control = par_control(workers = 2))
+  expect_identical(got[[3L]], x)
+  expect_lt(max(par_last()$elements$bytes), 2000)
+})
+
+test_that("damaged, forged and stale handles are errors that say so", {
+  x <- shm_share(runif(1e5))
+  bytes <- serialize(x, NULL)
+  at <- grepRaw("RGHR", bytes, fixed = TRUE)
+  expect_length(at, 1L)
+  change <- function(offset, value) {
+    damaged <- bytes
+    damaged[at + offset] <- as.raw(value)
+    damaged
+  }
+  expect_error(unserialize(change(0, 0)), "no form")
+  expect_error(unserialize(change(4, 99)), "damaged")
+  expect_error(unserialize(change(8 + 4, 7)), "damaged") # the length
+  expect_error(unserialize(change(16 + 5, 7)), "damaged") # the offset
+  expect_error(unserialize(change(24, 1)), NA) # within the page that is there
+  expect_error(unserialize(change(40 + 32, 255)), "forged|gone|fit") # the tag
+  expect_error(unserialize(bytes[seq_len(length(bytes) - 20L)]))
+  rm(x)
+  gc()
+  expect_error(unserialize(bytes), "gone: process")
+})
+
+test_that("shm_copy() makes ordinary vectors of it", {
+  x <- data.frame(a = runif(1e4), s = rep("x", 1e4))
+  shared <- shm_share(x, min = 0)
+  copy <- shm_copy(shared)
+  expect_identical(copy, x)
+  expect_false(.Call(ffi_shm_is, copy$a))
+  expect_true(.Call(ffi_shm_is, shared$a))
+})
+
+test_that("the limit is an error with numbers", {
+  gc()
+  old <- options(regatta.shm_max = sum(shm_info()$regions$bytes) + 1e6)
+  on.exit(options(old))
+  expect_error(shm_share(runif(1e6)), "8 MB", class = "regatta_error_memory")
+  expect_error(shm_array(1e6), "8 MB", class = "regatta_error_memory")
+  y <- shm_share(runif(1e4))
+  expect_length(y, 1e4)
+})
+
+test_that("memory goes back when the last vector does", {
+  gc()
+  before <- nrow(shm_info()$regions)
+  x <- shm_share(list(runif(1e5), runif(1e5)))
+  first <- x[[1L]]
+  rm(x)
+  gc()
+  expect_identical(nrow(shm_info()$regions), before + 1L)
+  rm(first)
+  gc()
+  expect_identical(nrow(shm_info()$regions), before)
+})
+
+test_that("bad arguments are named", {
+  expect_error(shm_share(1, min = "lots"), "`min`", class = "regatta_error_argument")
+  expect_error(shm_share(1, min = -1), "`min`")
+})
