@@ -269,7 +269,8 @@ static void *watch_parent(void *unused) {
   return NULL;
 }
 
-/* Called with all signals blocked, so that the thread takes none. */
+/* Called with all signals blocked, so that the thread takes none. Where no thread can be had
+   the worker does without: SIGTERM tells it of the parent's end, too. */
 static void start_watching(void) {
   pthread_t thread;
   pthread_attr_t attributes;

@@ -11,10 +11,17 @@ test_that("a /dev/shm of 4 MB makes no difference", {
     size <- as.numeric(system("df --output=size -k /dev/shm | tail -n 1", intern = TRUE))
     values <- par_lapply(1:4, function(i) rep(i + 0, 4e6),
       .control = par_control(workers = 2L, progress = FALSE))
-    list(size = size, sums = vapply(values, sum, 0), left = list.files("/dev/shm"))
+    shared <- unserialize(serialize(shm_share(rep(1.5, 8e6)), NULL))
+    array <- shm_array(8e6)
+    array[8e6] <- 2
+    list(
+      size = size, sums = vapply(values, sum, 0), left = list.files("/dev/shm"),
+      shared = sum(shared), array = sum(array)
+    )
   }, wrap = c("unshare", "-m", "sh", "-c", mount, "sh"))$value
   expect_equal(got$size, 4096)
   expect_identical(got$sums, 1:4 * 4e6)
+  expect_identical(c(got$shared, got$array), c(1.2e7, 2))
   expect_identical(got$left, character())
 })
 

@@ -154,6 +154,7 @@ screen <- function(text) {
 
 in_terminal <- function(code) {
   withr::local_preserve_seed()
+  skip_if_not(file.access("/dev/ptmx", 2L) == 0L, "a pseudo-terminal (/dev/ptmx) can be opened")
   env <- c(
     "current",
     R_LIBS = paste(.libPaths(), collapse = .Platform$path.sep), R_TESTS = "", TERM = "xterm",

@@ -23,10 +23,11 @@ struct Frame {
   // How many interrupts there had been when the work began: a later one ends it.
   const std::uint32_t* interrupts;
   Task* task;  // of the pool, also in the bodies of its loops
+  Process* process;
 };
 
 inline Frame& frame_here() {
-  static thread_local Frame frame = {nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+  static thread_local Frame frame = {nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
   return frame;
 }
 
@@ -59,8 +60,7 @@ inline std::uint32_t interrupts_before(const Process& process) {
 
 // Whether the work of the calling thread has been interrupted. A thread that this library knows
 // nothing of hears of an interrupt until the main thread has reported it.
-inline bool interrupted_here(const Process& process) {
-  const Frame& frame = frame_here();
+inline bool interrupted_here(const Process& process, const Frame& frame) {
   const std::uint32_t before = frame.interrupts ? *frame.interrupts : process.reported();
   return process.interrupts() != before;
 }

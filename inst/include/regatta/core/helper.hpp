@@ -42,7 +42,7 @@ struct Sight {
 // desk. The ring and the count are read by others, the rest is its own.
 struct Helper {
   Helper()
-      : index(0), desk(nullptr), done(0), called(false),
+      : index(0), desk(nullptr), done(0), emptied(false), called(false),
         watching(false), reported(true), last_work(0), loops_seen(0) {
     static_cast<void>(apart);
   }
@@ -54,6 +54,8 @@ struct Helper {
   std::atomic<std::uint64_t> done;
   char apart[cache_line];
 
+  SpareBundle spare;  // of tasks done
+  bool emptied;  // the queue, when it last fetched tasks
   bool called;  // by a caller who knows that there is enough work
   bool watching;  // counts among those that look for loops
   bool reported;  // whether those who wait know of the last task done

@@ -61,13 +61,25 @@ inline void poll_if_due(Process& process, double us_since_last) {
   if (us_since_last > poll_us && poll_host(process)) process.count_interrupt();
 }
 
-// On the main thread the host is asked; other threads hear what the main thread has heard.
-inline bool look_for_interrupt(Process& process) {
-  const bool main = process.on_main();
-  if ((!main || frame_here().interrupts) && interrupted_here(process)) return true;
-  if (!main || !poll_host(process)) return false;
+// What checks that follow each other closely are answered with is at most this old: some 50 us.
+constexpr Ticks fresh_ticks = 100000;
+
+inline bool look_on_main(Process& process, const Frame& frame) {
+  if (frame.interrupts && interrupted_here(process, frame)) return true;
+  if (ticks_now() - process.last_poll < fresh_ticks && !process.output.waits()) return false;
+  if (!poll_host(process)) return false;
   process.count_interrupt();
   return true;
+}
+
+// On the main thread the host is asked; other threads hear what the main thread has heard.
+inline bool look_for_interrupt(Process& process, const Frame& frame) {
+  return process.on_main() ? look_on_main(process, frame) : interrupted_here(process, frame);
+}
+
+// Of the work that the thread does, if it does any: that saves a look whether it is a fork.
+inline Process& process_of(const Frame& frame) {
+  return frame.process ? *frame.process : process();
 }
 
 // What ends the work of the main thread ends it for its interrupts too, whichever came first:
@@ -96,13 +108,16 @@ inline void throw_first(Process& process, Failure& failure) {
 // Throws a UserInterruptException if the user asked to stop; `condition` false: does nothing.
 inline void checkUserInterrupt(bool condition = true) {
   if (!condition) return;
-  detail::Process& process = detail::process();
-  if (detail::look_for_interrupt(process)) detail::throw_interrupt(process);
+  const detail::Frame& frame = detail::frame_here();
+  detail::Process& process = detail::process_of(frame);
+  if (detail::look_for_interrupt(process, frame)) detail::throw_interrupt(process);
 }
 
 // Whether the user asked to stop; `condition` false: does not look and says no.
 inline bool isInterrupted(bool condition = true) {
-  return condition && detail::look_for_interrupt(detail::process());
+  if (!condition) return false;
+  const detail::Frame& frame = detail::frame_here();
+  return detail::look_for_interrupt(detail::process_of(frame), frame);
 }
 
 REGATTA_NAMESPACE_END

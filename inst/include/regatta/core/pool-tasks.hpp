@@ -12,7 +12,9 @@ inline void Pool::push(Task* task) {
   if (helper_count_ == 0 || (started() == 0 && !start_one())) {
     const Frame& frame = frame_here();
     const bool inside = frame.pool == this;
-    finish_task(task, inside ? frame.task : nullptr, inside ? frame.desk : nullptr);
+    SpareBundle bundle;
+    finish_task(task, inside ? frame.task : nullptr, inside ? frame.desk : nullptr, bundle);
+    bundle.send(task_memory_);
     return;
   }
   queue_.push(task);
@@ -24,29 +26,38 @@ inline void Pool::push(Task* task) {
 }
 
 // `within`: the task that is counted as waiting while this one waits.
-inline void Pool::finish_task(Task* task, Task* within, Desk* desk) {
-  std::unique_ptr<Task> owned(task);
-  if (dropping_.load(std::memory_order_relaxed)) return;
+inline void Pool::finish_task(Task* task, Task* within, Desk* desk, SpareBundle& bundle) {
   if (process_.interrupts() != task->interrupts) {
     interrupted_.store(true, std::memory_order_relaxed);
-    return;
+  } else if (!dropping_.load(std::memory_order_relaxed)) {
+    call_task(task, within, desk);
   }
+  destroy_task(task, task_memory_, bundle);
+}
+
+inline void Pool::call_task(Task* task, Task* within, Desk* desk) {
   try {
-    task->run(Frame{this, desk, nullptr, &failure_, &task->interrupts, within}, process_);
-    owned.reset();
-    // setError() throws nothing.
-    if (failure_.any()) dropping_.store(true, std::memory_order_relaxed);
+    task->run(Frame{this, desk, nullptr, &failure_, &task->interrupts, within, &process_},
+              process_);
   } catch (...) {
     failure_.record_current();
-    dropping_.store(true, std::memory_order_relaxed);
   }
+  // setError() throws nothing.
+  if (failure_.any()) dropping_.store(true, std::memory_order_relaxed);
 }
 
 // Its own, then the queue's, then those that another has fetched and not begun.
 inline Task* Pool::find_task(Helper& me) {
   if (Task* const task = me.ring.take()) return task;
-  if (!queue_.empty() && me.ring.fill(queue_)) {
-    if (!queue_.empty() || !me.ring.empty()) call_helpers(1);
+  if (me.emptied) {
+    // A queue that is looked at all the time is slow to push to: a few microseconds for more to come.
+    me.emptied = false;
+    pause_cpu(100);
+  }
+  if (!queue_.empty()) {
+    const unsigned fetched = me.ring.fill(queue_);
+    me.emptied = fetched > 0 && fetched < TaskRing::places;
+    if (fetched > 0 && (!queue_.empty() || !me.ring.empty())) call_helpers(1);
     if (Task* const task = me.ring.take()) return task;
   }
   for (unsigned i = 0; i < helper_count_ + guests; ++i) {
@@ -73,7 +84,7 @@ inline bool Pool::run_task(Helper& me) {
   Task* const task = find_task(me);
   if (!task) return false;
   stop_watching(me);
-  finish_task(task, task, me.desk);
+  finish_task(task, task, me.desk, me.spare);
   me.done.store(me.done.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   me.reported = false;
   return true;
@@ -84,6 +95,7 @@ inline bool Pool::run_task(Helper& me) {
 inline void Pool::report_done(Helper& me) {
   if (me.reported) return;
   me.reported = true;
+  me.spare.send(task_memory_);
   me.done.store(me.done.load(std::memory_order_relaxed), std::memory_order_seq_cst);
   if (waiting_.any()) waiting_.wake_all();
 }
@@ -181,13 +193,17 @@ inline void Pool::finish() noexcept {
 }
 
 inline void Pool::drop_tasks() {
-  std::uint64_t dropped = queue_.drop();
+  std::uint64_t dropped = 0;
+  SpareBundle bundle;
+  const auto destroy = [this, &bundle](Task* task) { destroy_task(task, task_memory_, bundle); };
+  while (unsigned some = queue_.take(1000, destroy)) dropped += some;
   for (unsigned i = 0; i < helper_count_ + guests; ++i) {
     while (Task* const task = helpers_[i].ring.take()) {
-      delete task;
+      destroy(task);
       ++dropped;
     }
   }
+  bundle.send(task_memory_);
   dropped_.fetch_add(dropped, std::memory_order_seq_cst);
 }
 

@@ -29,6 +29,7 @@ inline Pool::~Pool() {
   process_.leave_company(this);
   drop_tasks();
   stop_threads();
+  for (unsigned i = 0; i < helper_count_ + guests; ++i) helpers_[i].spare.send(task_memory_);
 }
 
 // False if all have been started or the system refuses one more thread.

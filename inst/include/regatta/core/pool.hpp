@@ -43,6 +43,7 @@ class REGATTA_SHARED Pool : public Company {
   unsigned loop_threads() const { return most_; }
   Process& process() const { return process_; }
   Failure& failure() { return failure_; }
+  TaskMemory& task_memory() { return task_memory_; }
   // For tests and reports: threads that exist.
   unsigned started() const { return started_.load(std::memory_order_acquire); }
 
@@ -80,7 +81,8 @@ class REGATTA_SHARED Pool : public Company {
   Task* find_task(Helper& me);
   bool tasks_left() const;
   void report_done(Helper& me);
-  void finish_task(Task* task, Task* within, Desk* desk);
+  void finish_task(Task* task, Task* within, Desk* desk, SpareBundle& bundle);
+  void call_task(Task* task, Task* within, Desk* desk);
   bool all_done(bool inside) const;
   void wait_until_done(bool inside);
   void wait_step(bool inside, Helper* me, Ticks* since);
@@ -118,6 +120,7 @@ class REGATTA_SHARED Pool : public Company {
   std::atomic<unsigned> can_start_;
   std::atomic<bool> stopping_;
 
+  TaskMemory task_memory_;
   TaskQueue queue_;
   std::atomic<std::uint64_t> dropped_;
   std::mutex waits_mutex_;

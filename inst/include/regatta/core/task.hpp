@@ -2,12 +2,14 @@
 #define REGATTA_CORE_TASK_HPP
 
 #include <atomic>
-#include <memory>
+#include <cstddef>
 #include <mutex>
+#include <type_traits>
 #include <utility>
 
 #include "config.hpp"
 #include "loop.hpp"
+#include "task-memory.hpp"
 
 REGATTA_NAMESPACE_BEGIN
 namespace detail {
@@ -22,12 +24,13 @@ struct Link {
 
 // One call that was pushed to a pool.
 struct Task : Link {
-  Task() : interrupts(0), waits(0) {}
+  Task() : interrupts(0), waits(0), in_block(false) {}
   virtual ~Task() {}
   virtual void run(const Frame& frame, Process& process) = 0;
 
   std::uint32_t interrupts;  // before it was pushed, see Frame
   unsigned waits;  // how many of its threads wait for the pool; guarded by the pool's waits_mutex_
+  bool in_block;   // its memory is a block of the pool's TaskMemory
 };
 
 template <class Call>
@@ -40,13 +43,42 @@ struct TaskOf final : Task {
   Call call;
 };
 
+// A task for `call`, in a block if it fits.
+template <class Call>
+Task* make_task(Call&& call, TaskMemory& memory) {
+  using Made = TaskOf<typename std::decay<Call>::type>;
+  if (sizeof(Made) > TaskMemory::size || alignof(Made) > alignof(std::max_align_t)) {
+    return new Made(std::move(call));
+  }
+  void* const block = memory.take();
+  try {
+    Task* const task = new (block) Made(std::move(call));
+    task->in_block = true;
+    return task;
+  } catch (...) {
+    SpareBundle bundle;
+    bundle.add(block, memory);
+    bundle.send(memory);
+    throw;
+  }
+}
+
+// `task` is all of the object that make_task() made, and begins where that does.
+inline void destroy_task(Task* task, TaskMemory& memory, SpareBundle& bundle) {
+  if (!task->in_block) {
+    delete task;
+    return;
+  }
+  task->~Task();
+  bundle.add(task, memory);
+}
+
 // Tasks in the order they were pushed. Any thread pushes without waiting; those that take have a
 // mutex among themselves. The queue of D. Vyukov: a pusher first becomes the last, then links
 // itself to the one before it, and until it has done so the rest cannot be reached.
 class TaskQueue {
  public:
   TaskQueue() : last_(&stub_), added_(0), first_(&stub_), taken_(0) { static_cast<void>(apart_); }
-  ~TaskQueue() { drop(); }
   TaskQueue(const TaskQueue&) = delete;
   TaskQueue& operator=(const TaskQueue&) = delete;
 
@@ -73,13 +105,6 @@ class TaskQueue {
       keep(task);
     }
     if (count > 0) taken_.fetch_add(count, std::memory_order_seq_cst);
-    return count;
-  }
-
-  // Destroys the tasks that nobody has taken and returns how many they were.
-  std::uint64_t drop() {
-    std::uint64_t count = 0;
-    while (unsigned some = take(1000, [](Task* task) { delete task; })) count += some;
     return count;
   }
 
@@ -135,15 +160,16 @@ class TaskRing {
     return front(range) == back(range);
   }
 
-  // The owner's, and only into an empty ring: fetches what fits. release: who takes a task sees it.
-  bool fill(TaskQueue& queue) {
+  // The owner's, and only into an empty ring: fetches what fits and says how many that was. release:
+  // who takes a task sees it.
+  unsigned fill(TaskQueue& queue) {
     const std::uint32_t first = back(range_.load(std::memory_order_relaxed));
     std::uint32_t at = first;
-    queue.take(places, [this, &at](Task* task) {
+    const unsigned fetched = queue.take(places, [this, &at](Task* task) {
       places_[at++ % places].store(task, std::memory_order_relaxed);
     });
-    if (at != first) range_.store(pack(first, at), std::memory_order_seq_cst);
-    return at != first;
+    if (fetched > 0) range_.store(pack(first, at), std::memory_order_seq_cst);
+    return fetched;
   }
 
   // acquire: pairs with fill(). The place is read before it is claimed; the owner writes to it

@@ -121,7 +121,8 @@ class Thread {
   static void run(std::shared_ptr<End> end, Call call) {
     try {
       const detail::FrameScope scope(
-          detail::Frame{nullptr, nullptr, nullptr, nullptr, &end->interrupts, nullptr},
+          detail::Frame{nullptr, nullptr, nullptr, nullptr, &end->interrupts, nullptr,
+                        &end->process},
           end->process);
       call();
     } catch (...) {

@@ -23,7 +23,8 @@ inline bool unwinding() {
 template <class F, class... Args>
 void push_to(Pool& pool, F&& f, Args&&... args) {
   using Call = BoundTo<F, Args...>;
-  pool.push(new TaskOf<Call>(bind_call(std::forward<F>(f), std::forward<Args>(args)...)));
+  Call call = bind_call(std::forward<F>(f), std::forward<Args>(args)...);
+  pool.push(make_task(std::move(call), pool.task_memory()));
 }
 
 template <class F, class... Args>

@@ -1,0 +1,98 @@
+#ifndef REGATTA_CORE_TASK_MEMORY_HPP
+#define REGATTA_CORE_TASK_MEMORY_HPP
+
+#include <atomic>
+#include <cstddef>
+#include <new>
+
+#include "config.hpp"
+
+REGATTA_NAMESPACE_BEGIN
+namespace detail {
+
+// A block of memory while no task is in it.
+struct SpareBlock {
+  SpareBlock* next;
+};
+
+// Blocks for tasks. One thread pushes a task and another one destroys it: the system's allocator
+// would have to hand each block back under a lock, so that they go round here instead. They stay
+// until the pool ends.
+class TaskMemory {
+ public:
+  // Holds a task whose function and arguments take some 90 bytes; larger ones are allocated singly.
+  static constexpr std::size_t size = 128;
+
+  TaskMemory() : taking_(false), ready_(nullptr), returned_(nullptr) {}
+  ~TaskMemory() {
+    free_all(ready_);
+    free_all(returned_.load(std::memory_order_acquire));
+  }
+  TaskMemory(const TaskMemory&) = delete;
+  TaskMemory& operator=(const TaskMemory&) = delete;
+
+  // acquire and release on `taking_`: who takes next sees what is ready. Who finds another thread
+  // taking does not wait for it.
+  void* take() {
+    SpareBlock* block = nullptr;
+    if (!taking_.exchange(true, std::memory_order_acquire)) {
+      // acquire: pairs with give(). All are taken at once, so that no block comes back in between.
+      if (!ready_) ready_ = returned_.exchange(nullptr, std::memory_order_acquire);
+      block = ready_;
+      if (block) ready_ = block->next;
+      taking_.store(false, std::memory_order_release);
+    }
+    return block ? block : ::operator new(size);
+  }
+
+  // The blocks from `first` to `last`. release: what was in them is done with.
+  void give(SpareBlock* first, SpareBlock* last) {
+    last->next = returned_.load(std::memory_order_relaxed);
+    while (!returned_.compare_exchange_weak(last->next, first, std::memory_order_release,
+                                            std::memory_order_relaxed)) {
+    }
+  }
+
+ private:
+  static void free_all(SpareBlock* block) {
+    while (block) {
+      SpareBlock* const next = block->next;
+      ::operator delete(block);
+      block = next;
+    }
+  }
+
+  std::atomic<bool> taking_;
+  SpareBlock* ready_;  // of the thread that is taking
+  std::atomic<SpareBlock*> returned_;
+};
+
+// Blocks on their way back, which go in bundles.
+class SpareBundle {
+ public:
+  SpareBundle() : first_(nullptr), last_(nullptr), count_(0) {}
+
+  void add(void* memory, TaskMemory& to) {
+    SpareBlock* const block = new (memory) SpareBlock{first_};
+    if (!first_) last_ = block;
+    first_ = block;
+    if (++count_ == 32) send(to);
+  }
+
+  void send(TaskMemory& to) {
+    if (!first_) return;
+    to.give(first_, last_);
+    first_ = last_ = nullptr;
+    count_ = 0;
+  }
+
+ private:
+  SpareBlock* first_;
+  SpareBlock* last_;
+  unsigned count_;
+};
+
+}  // namespace detail
+REGATTA_NAMESPACE_END
+
+#endif

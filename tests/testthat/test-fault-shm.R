@@ -1,0 +1,79 @@
+share_and_wait <- function(folder) {
+  shared <- shm_share(list(runif(1e6), rep(c("a", "b"), 1e5)))
+  writeBin(serialize(shared, NULL), file.path(folder, "part"))
+  file.rename(file.path(folder, "part"), file.path(folder, "handle"))
+  Sys.sleep(600)
+}
+
+read_handle <- function(folder) {
+  file <- file.path(folder, "handle")
+  wait_until(function() file.exists(file), 60, "the handle of another session")
+  readBin(file, "raw", file.size(file))
+}
+
+test_that("a killed owner leaves nothing, and its handle says that it is gone", {
+  skip_unless_linux()
+  folder <- withr::local_tempdir()
+  names <- list.files("/dev/shm")
+  session <- local_session(share_and_wait, list(folder))
+  bytes <- read_handle(folder)
+  attached <- unserialize(bytes)
+  pid <- session$process$get_pid()
+  tools::pskill(pid, tools::SIGKILL)
+  session$process$wait(10000)
+  # Who had attached keeps the pages; nobody can attach any more, here by another session.
+  expect_identical(sum(attached[[2L]] == "a"), 100000L)
+  expect_true(all(attached[[1L]] < 1))
+  late <- fault_run(function(bytes) {
+    tryCatch(unserialize(bytes), error = conditionMessage)
+  }, list(bytes))$value
+  expect_match(late, sprintf("gone: process %d", pid))
+  expect_identical(setdiff(list.files("/dev/shm"), names), character())
+})
+
+test_that("another user cannot attach", {
+  skip_unless_linux()
+  if (!is_root()) skip("only root can become another user")
+  skip_unless_command("setpriv")
+  folder <- tempfile("other-", tmpdir = "/tmp")
+  dir.create(folder, mode = "0777")
+  withr::defer(unlink(folder, recursive = TRUE))
+  shared <- shm_share(runif(1e6))
+  bytes <- serialize(shared, NULL)
+  got <- fault_run(
+    function(bytes) tryCatch(unserialize(bytes), error = conditionMessage), list(bytes),
+    wrap = c("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"), base = folder
+  )$value
+  expect_match(got, "cannot attach 8.0 MB of shared memory of process [0-9]+: Permission denied")
+})
+
+test_that("the size of what others map cannot be changed, nor what is frozen", {
+  skip_unless_linux()
+  # In a session that has run no map: the arena of maps is no business of other processes.
+  got <- fault_run(function() {
+    shared <- shm_share(runif(1e5))
+    array <- shm_array(1e5)
+    links <- list.files(file.path("/proc", Sys.getpid(), "fd"), full.names = TRUE)
+    ours <- links[grepl("memfd:regatta", Sys.readlink(links), fixed = TRUE)]
+    change <- function(command) {
+      told <- suppressWarnings(system2("sh", c("-c", shQuote(command)), stdout = TRUE, stderr = TRUE))
+      paste(told, collapse = " ")
+    }
+    list(
+      shrink = vapply(ours, function(path) change(paste("truncate -s 0", path)), ""),
+      grow = vapply(ours, function(path) change(paste("truncate -s 100M", path)), ""),
+      write = vapply(ours, function(path) {
+        change(sprintf("printf x | dd of=%s bs=1 seek=8192 conv=notrunc", path))
+      }, ""),
+      intact = identical(unserialize(serialize(shared, NULL)), shared),
+      array = sum(array != 0)
+    )
+  })$value
+  expect_length(got$shrink, 2L)
+  expect_match(got$shrink, "Operation not permitted")
+  expect_match(got$grow, "Operation not permitted")
+  expect_identical(sum(grepl("Operation not permitted", got$write)), 1L)
+  expect_true(got$intact)
+  # A shared array is there to be written by whoever has it.
+  expect_identical(got$array, 1L)
+})
