@@ -69,8 +69,9 @@ void rg_fork_pool_forget_all(void) {
 static void kill_worker(rg_pool *pool, int w) {
   pid_t pid = pool->workers[w].pid;
   int busy = atomic_load(&pool->control->slots[w].current) >= 0;
-  /* Only while it runs an element may it have memory reserved and not announced. */
-  pool->lost_spans |= busy;
+  /* Memory that nobody will hear of: reserved for the element that it runs, or announced in
+     what has not been read. */
+  pool->lost_spans |= busy || rg_ring_unread(&pool->control->slots[w].ring) > 0;
   if (busy || rg_process_has_children(pid)) {
     rg_process_kill_tree(pid);
   } else {

@@ -44,7 +44,29 @@ cases <- list(
     )
     lapply(found, function(x) if (inherits(x, "condition")) class(x) else x)
   },
-  call = function() par_value(par_call(sum(1:10), .control = control()))
+  call = function() par_value(par_call(sum(1:10), .control = control())),
+  shared = function() {
+    shared <- shm_share(values, min = 0)
+    list(shm_copy(shared), unserialize(serialize(shared, NULL)), sort(shared$text), rev(shared$double))
+  },
+  array = function() {
+    x <- shm_array(c(3, 4), dimnames = list(letters[1:3], NULL))
+    par_lapply(1:4, function(j) x[, j] <- j + 1:3, .control = control())
+    x["b", -1] <- 0
+    x[x > 6] <- 9
+    list(shm_copy(x), x + 1, t(x), as.vector(unserialize(serialize(x, NULL))))
+  },
+  fill = function() as.vector(shm_fill(50, function(range) sqrt(range), .control = control())),
+  counter = function() {
+    counter <- shm_counter(2)
+    with_shm_lock(shm_lock(), shm_add(counter, 3))
+  },
+  stream = function() {
+    stream <- par_stream(1:5, function(i) letters[i], .control = control())
+    values <- character()
+    while (par_more(stream)) values <- c(values, par_next(stream))
+    values
+  }
 )
 
 tortured <- function(case) {

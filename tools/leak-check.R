@@ -60,6 +60,22 @@ work <- list(
   vapply = function() par_vapply(1:20, function(i) i / 2, 0, .control = control()),
   mapply = function() par_mapply(function(a, b) a + b, 1:4, 4:1, .control = control()),
   call = function() par_value(par_call(numeric(1e5), .control = control())),
+  shared = function() {
+    shared <- shm_share(list(rep(1.5, 1e5), rep(letters, 1e4)))
+    again <- unserialize(serialize(shared, NULL))
+    again[[1L]][1L] <- 0
+    par_lapply(1:2, function(i) shared, .control = control())
+  },
+  array = function() {
+    x <- shm_fill(1e5, function(range) range + 0.5, .control = control())
+    with_shm_lock(shm_lock(), shm_add(shm_counter()))
+    x + 1
+  },
+  stream = function() {
+    stream <- par_stream(1:6, function(i) numeric(1e5), .control = control())
+    par_next(stream)
+    par_next(stream)
+  },
   unclaimed = function() par_call(Sys.sleep(60), .control = control()),
   interrupted = function() {
     try(setTimeLimit(elapsed = 0.3, transient = TRUE), silent = TRUE)
