@@ -15,8 +15,15 @@ map_list <- function(X, FUN, args, verb, call, on, control, names = base::names(
   }
   task <- list(
     verb = verb, call = call, n = length(X), names = names,
-    loop = function() do.call(evaluate_lapply, c(list(quote(X), quote(FUN)), args)),
+    loop = map_loop(X, FUN, args),
     replay = list(X = X, FUN = FUN, args = args)
   )
   run_map(task, on, control)
+}
+
+# A loop over the elements in a worker, for run_map(). Language among the arguments is an argument, not
+# code to run.
+map_loop <- function(X, FUN, args) {
+  protected <- lapply(args, function(arg) if (is.language(arg)) call("quote", arg) else arg)
+  function() do.call(evaluate_lapply, c(list(quote(X), quote(FUN)), protected))
 }

@@ -7,14 +7,17 @@ par_reduce <- function(X, f, combine, init, ..., .on = NULL, .control = par_cont
   if (!is.vector(X) || is.object(X)) {
     X <- as.list(X)
   }
-  args <- list(...)
+  check_control(.control, length(X), call = sys.call())
+  if (.control$errors == "collect") {
+    abort_argument("errors", "collect", "\"stop\" or \"finish\": a fold needs every value")
+  }
   n <- length(X)
-  size <- part_size(n, .control)
+  size <- part_size(n)
   starts <- if (n > 0) seq(1, n, by = size) else numeric()
-  fold <- function(start) {
-    value <- do.call(f, c(list(X[[start]]), args))
+  fold <- function(start, ...) {
+    value <- f(X[[start]], ...)
     for (i in seq_len(min(n, start + size - 1) - start)) {
-      value <- combine(value, do.call(f, c(list(X[[start + i]]), args)))
+      value <- combine(value, f(X[[start + i]], ...))
     }
     value
   }
@@ -23,7 +26,7 @@ par_reduce <- function(X, f, combine, init, ..., .on = NULL, .control = par_cont
   }
   .control$priority <- NULL
   folded <- map_list(
-    starts, fold, list(), "par_reduce", sys.call(), .on, .control,
+    starts, fold, list(...), "par_reduce", sys.call(), .on, .control,
     names = part_names(starts, size, n)
   )
   combine_tree(if (missing(init)) unname(folded) else c(list(init), unname(folded)), combine)

@@ -22,7 +22,7 @@ shm_map <- function(x, f, type = typeof(x), ..., .on = NULL, .control = par_cont
 fill_parts <- function(x, f, verb, call, on, control) {
   force(f)
   n <- length(x)
-  size <- part_size(n, control)
+  size <- part_size(n)
   starts <- if (n > 0) seq(1, n, by = size) else numeric()
   fill <- function(start) {
     range <- seq_part(start, min(n, start + size - 1))
@@ -40,10 +40,10 @@ fill_parts <- function(x, f, verb, call, on, control) {
   x
 }
 
-# So many parts that the workers end together, and none so large that it leaves the cache.
-part_size <- function(n, control) {
-  workers <- if (is.null(control$workers)) as.integer(workers_available()) else control$workers
-  max(1, min(ceiling(n / (16 * workers)), 2^18))
+# So many parts that any number of workers end together, and none so large that it leaves the cache.
+# It depends on nothing else: random numbers belong to parts.
+part_size <- function(n) {
+  max(1, min(ceiling(n / 256), 2^18))
 }
 
 seq_part <- function(first, last) {

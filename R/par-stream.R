@@ -9,6 +9,9 @@ par_stream <- function(X, f, ..., ahead = "256MB", .on = NULL, .control = par_co
   args <- list(...)
   ahead <- check_bytes(ahead, "ahead")
   .control <- check_control(.control, length(X), call = sys.call())
+  if (.control$errors == "finish") {
+    abort_argument("errors", "finish", "\"stop\" or \"collect\": a stream is taken while it runs")
+  }
   stream <- new.env(parent = emptyenv())
   stream$n <- length(X)
   stream$taken <- 0
@@ -18,7 +21,7 @@ par_stream <- function(X, f, ..., ahead = "256MB", .on = NULL, .control = par_co
   if (stream$n > 0) {
     task <- list(
       verb = "par_stream", call = sys.call(), n = length(X), names = names(X),
-      loop = function() do.call(evaluate_lapply, c(list(quote(X), quote(f)), args)),
+      loop = map_loop(X, f, args),
       replay = list(X = X, FUN = f, args = args)
     )
     stream$run <- run_new(task, .on, .control)
@@ -49,6 +52,7 @@ par_next <- function(stream) {
     run_drive(run, settled = function() run$status[[index]] != 0L)
   })
   if (run$stopping) {
+    stream$taken <- stream$n # there is no more to take
     run_result(run)
   }
   value <- stream_take(stream, index)

@@ -68,6 +68,18 @@ drop_shm_class <- function(x) {
   x
 }
 
+`[.shm_array` <- function(x, ...) {
+  # R returns the object itself for `x[]`.
+  if (nargs() < 3L && (...length() == 0L || is_empty_argument(substitute(list(...))[[2L]]))) {
+    return(shm_copy(x))
+  }
+  NextMethod()
+}
+
+is_empty_argument <- function(written) {
+  identical(written, quote(expr = ))
+}
+
 `[<-.shm_array` <- function(x, ..., value) {
   if (!is_shm_array(x)) {
     x <- drop_shm_class(x)
@@ -76,7 +88,7 @@ drop_shm_class <- function(x) {
   }
   value <- shm_values(value, x, "value")
   # A subscript may be empty, which only the call tells.
-  empty <- vapply(as.list(substitute(list(...)))[-1L], identical, NA, quote(expr = ))
+  empty <- vapply(as.list(substitute(list(...)))[-1L], is_empty_argument, NA)
   given <- lapply(seq_along(empty), function(k) if (!empty[[k]]) list(...elt(k)))
   subscripts <- shm_subscripts(x, given)
   .Call(ffi_shm_array_assign, x, subscripts$dim, subscripts$positions, value)
@@ -137,7 +149,11 @@ positions <- function(index, extent, names) {
   if (is.numeric(index) && !anyNA(index) && all(index >= 1)) {
     return(index)
   }
-  seq_len(extent)[index]
+  found <- seq_len(extent)[index]
+  if (anyNA(found)) {
+    stop("a subscript of a shared array is missing or outside of it", call. = FALSE)
+  }
+  found
 }
 
 matrix_positions <- function(index, dim) {
@@ -151,10 +167,11 @@ matrix_positions <- function(index, dim) {
 
 Ops.shm_array <- function(e1, e2) {
   # Bound to names, so that R does not take the memory for its result.
-  e1 <- shm_plain(e1)
   if (missing(e2)) {
+    e1 <- shm_copy(e1)
     return(get(.Generic)(e1))
   }
+  e1 <- shm_plain(e1)
   e2 <- shm_plain(e2)
   get(.Generic)(e1, e2)
 }
@@ -165,8 +182,11 @@ Math.shm_array <- function(x, ...) {
 }
 
 as.matrix.shm_array <- function(x, ...) {
-  x <- shm_plain(x)
-  as.matrix(x, ...)
+  as.matrix(shm_copy(x), ...)
+}
+
+as.data.frame.shm_array <- function(x, ...) {
+  as.data.frame(shm_copy(x), ...)
 }
 
 as.vector.shm_array <- function(x, mode = "any") {
@@ -182,8 +202,7 @@ as.integer.shm_array <- function(x, ...) {
 }
 
 as.array.shm_array <- function(x, ...) {
-  x <- shm_plain(x)
-  as.array(x, ...)
+  as.array(shm_copy(x), ...)
 }
 
 t.shm_array <- function(x) {

@@ -8,18 +8,13 @@ shm_lock <- function() {
 with_shm_lock <- function(lock, expr, timeout = Inf) {
   check_shm(lock, "lock", "shm_lock")
   timeout <- check_seconds(timeout, "timeout", zero = TRUE)
-  taken <- .Call(ffi_shm_lock_take, lock, timeout)
-  if (isFALSE(taken)) {
-    stop(sprintf("the lock was not free within %s", format_seconds(timeout)), call. = FALSE)
-  }
-  on.exit(.Call(ffi_shm_lock_release, lock))
-  if (is.na(taken)) {
-    warning(
-      "the process that had the lock has died: what it was changing may be half done",
-      call. = FALSE
-    )
-  }
-  expr
+  .Call(ffi_shm_lock_with, lock, timeout, quote(expr), quote(warn_dead_holder()), environment())
+}
+
+warn_dead_holder <- function() {
+  warning("the process that had the lock has died: what it was changing may be half done",
+    call. = FALSE
+  )
 }
 
 shm_counter <- function(start = 0) {

@@ -5,12 +5,6 @@ shm_share <- function(x, min = "64KB") {
 }
 
 shm_copy <- function(x) {
-  if (is.list(x)) {
-    attributes <- attributes(x)
-    x <- lapply(unclass(x), shm_copy)
-    attributes(x) <- attributes
-    return(x)
-  }
   .Call(ffi_shm_copy, shm_plain(x))
 }
 

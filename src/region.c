@@ -207,8 +207,9 @@ static rg_region_status open_key(const rg_region_key *key, int writable, rg_regi
   if (!same || pread(region->fd, &header, sizeof header, 0) != (ssize_t)sizeof header ||
       header.magic != MAGIC || header.tag != key->tag || header.size != key->size ||
       key->size <= 0 || status.st_size < page_size() + key->size ||
-      !rg_fd_is_sealed(region->fd, header.frozen ? RG_FD_SEAL_WRITE : RG_FD_SEAL_SIZE) ||
-      (writable && header.frozen)) {
+      !rg_fd_is_sealed(region->fd, header.frozen ? RG_FD_SEAL_SIZE | RG_FD_SEAL_WRITE
+                                                 : RG_FD_SEAL_SIZE) ||
+      (writable != 0) == (header.frozen != 0)) {
     return RG_REGION_FORGED;
   }
   region->writable = writable;
@@ -255,6 +256,19 @@ rg_region_key rg_region_key_of(const rg_region *region) {
   rg_region_key key = region->key;
   key.pid = getpid(); /* a forked child has inherited the descriptor under the same number */
   return key;
+}
+
+rg_region *rg_region_at(const void *start, int64_t size) {
+  const char *from = start;
+  for (rg_region *region = regions; region; region = region->next) {
+    if (!region->writable || from < region->data) continue;
+    if (size <= region->key.size && from - region->data <= region->key.size - size) return region;
+  }
+  return NULL;
+}
+
+void rg_region_after_fork(void) {
+  for (rg_region *region = regions; region; region = region->next) region->inherited = 1;
 }
 
 const rg_region *rg_region_first(void) { return regions; }

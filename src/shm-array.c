@@ -51,36 +51,70 @@ void rg_shm_array_set_class(SEXP x, const char *class) {
   UNPROTECT(1);
 }
 
-static rg_view *writable_view(SEXP x) {
-  rg_view *view = rg_shm_vector_is(x) ? rg_shm_view_get(R_altrep_data1(x)) : NULL;
-  return view && view->region && view->region->writable ? view : NULL;
+/* Where the elements of an array stand. Found by their address, since R wraps vectors in objects of
+   its own when it is about to change their attributes. */
+typedef struct {
+  rg_region *region;
+  char *data;
+  R_xlen_t length;
+} place;
+
+static int find_array(SEXP x, place *at) {
+  size_t unit = rg_shm_vector_unit(TYPEOF(x));
+  if (unit == 0) return 0;
+  at->length = XLENGTH(x);
+  at->data = (char *)DATAPTR_OR_NULL(x);
+  at->region = at->data ? rg_region_at(at->data, (int64_t)at->length * (int64_t)unit) : NULL;
+  return at->region != NULL;
 }
 
-static rg_view *array_view(SEXP x) {
-  rg_view *view = writable_view(x);
-  if (!view) Rf_error("this is not a shared array but an ordinary copy of one");
-  return view;
+static place place_of(SEXP x) {
+  place at;
+  if (!find_array(x, &at)) Rf_error("this is not a shared array but an ordinary copy of one");
+  return at;
 }
 
-SEXP ffi_shm_array_is(SEXP x) { return Rf_ScalarLogical(writable_view(x) != NULL); }
+SEXP ffi_shm_array_is(SEXP x) {
+  place at;
+  return Rf_ScalarLogical(find_array(x, &at));
+}
 
 void *rg_shm_array_data(SEXP x, size_t size) {
-  rg_view *view = array_view(x);
-  if (view->size < (int64_t)size) Rf_error("this shared object is too small to be what it says");
-  return view->data;
+  place at = place_of(x);
+  if (at.length * (R_xlen_t)rg_shm_vector_unit(TYPEOF(x)) < (R_xlen_t)size) {
+    Rf_error("this shared object is too small to be what it says");
+  }
+  return at.data;
+}
+
+/* Another vector on the same elements, without attributes. */
+static SEXP same_elements(SEXP x, const place *at) {
+  int64_t size = (int64_t)at->length * (int64_t)rg_shm_vector_unit(TYPEOF(x));
+  at->region->references++;
+  SEXP pointer = PROTECT(
+      rg_shm_view_of_region(at->region, at->data - at->region->data, size, at->length));
+  SEXP same = rg_shm_vector_new(pointer, TYPEOF(x));
+  UNPROTECT(1);
+  return same;
 }
 
 /* The same elements, with dim and dimnames and without class. */
 SEXP ffi_shm_array_plain(SEXP x) {
-  rg_view *view = array_view(x);
-  view->region->references++;
-  SEXP pointer = PROTECT(
-      rg_shm_view_of_region(view->region, view->offset, view->size, view->length));
-  SEXP plain = PROTECT(rg_shm_vector_new(pointer, TYPEOF(x)));
+  place at = place_of(x);
+  SEXP plain = PROTECT(same_elements(x, &at));
   Rf_setAttrib(plain, R_DimSymbol, Rf_getAttrib(x, R_DimSymbol));
   Rf_setAttrib(plain, R_DimNamesSymbol, Rf_getAttrib(x, R_DimNamesSymbol));
-  UNPROTECT(2);
+  UNPROTECT(1);
   return plain;
+}
+
+/* What an assignment returns: the user is to hold the array and no duplicate or wrapper of R's. */
+static SEXP original(SEXP x, const place *at) {
+  if (rg_shm_vector_is_original(x)) return x;
+  SEXP same = PROTECT(same_elements(x, at));
+  SHALLOW_DUPLICATE_ATTRIB(same, x);
+  UNPROTECT(1);
+  return same;
 }
 
 /* Copies `count` elements of `unit` bytes from `from`, which has `have` elements and is read
@@ -106,24 +140,24 @@ static void check_type(SEXP x, SEXP values) {
 
 /* `value` everywhere; it has the array's type. */
 SEXP ffi_shm_array_fill(SEXP x, SEXP value) {
-  rg_view *view = array_view(x);
+  place at = place_of(x);
   check_type(x, value);
-  copy_elements(view->data, DATAPTR_RO(value), rg_shm_vector_unit(TYPEOF(x)), 0, view->length, 1);
+  copy_elements(at.data, DATAPTR_RO(value), rg_shm_vector_unit(TYPEOF(x)), 0, at.length, 1);
   return x;
 }
 
 /* `values` at element number `start` (from 1) and the next ones. */
 SEXP ffi_shm_array_write(SEXP x, SEXP start, SEXP values) {
-  rg_view *view = array_view(x);
+  place at = place_of(x);
   double first = Rf_asReal(start) - 1;
   R_xlen_t count = XLENGTH(values);
   size_t unit = rg_shm_vector_unit(TYPEOF(x));
   check_type(x, values);
-  if (!(first >= 0) || first + (double)count > (double)view->length) {
+  if (!(first >= 0) || first + (double)count > (double)at.length) {
     Rf_error("elements %.0f to %.0f are outside of a shared array of %.0f", first + 1,
-             first + (double)count, (double)view->length);
+             first + (double)count, (double)at.length);
   }
-  if (count > 0) memcpy(view->data + (size_t)first * unit, DATAPTR_RO(values), (size_t)count * unit);
+  if (count > 0) memcpy(at.data + (size_t)first * unit, DATAPTR_RO(values), (size_t)count * unit);
   return R_NilValue;
 }
 
@@ -176,7 +210,7 @@ static void assign_axis(char *to, size_t unit, const axis *axes, int level, cons
 /* x[subscripts] <- values, in place. dim: the extents; subscripts: a list of positions from 1, as
    many as extents, NULL: all. Values are used round and round. */
 SEXP ffi_shm_array_assign(SEXP x, SEXP dim, SEXP subscripts, SEXP values) {
-  rg_view *view = array_view(x);
+  place at = place_of(x);
   int rank = (int)XLENGTH(dim);
   axis *axes = (axis *)R_alloc((size_t)rank, sizeof *axes);
   R_xlen_t stride = 1, first = 0;
@@ -188,13 +222,13 @@ SEXP ffi_shm_array_assign(SEXP x, SEXP dim, SEXP subscripts, SEXP values) {
     stride *= extent;
     total *= (double)axes[k].count;
   }
-  if (stride > view->length) Rf_error("the dimensions do not fit the shared array");
+  if (stride > at.length) Rf_error("the dimensions do not fit the shared array");
   R_xlen_t have = XLENGTH(values);
-  if (total == 0) return x;
+  if (total == 0) return original(x, &at);
   if (have == 0 || (have > 1 && (double)((R_xlen_t)total / have) * (double)have != total)) {
     Rf_error("%.0f values cannot fill %.0f elements of a shared array", (double)have, total);
   }
-  assign_axis(view->data, rg_shm_vector_unit(TYPEOF(x)), axes, rank - 1, DATAPTR_RO(values), have,
+  assign_axis(at.data, rg_shm_vector_unit(TYPEOF(x)), axes, rank - 1, DATAPTR_RO(values), have,
               &first);
-  return x;
+  return original(x, &at);
 }

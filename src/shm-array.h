@@ -20,8 +20,7 @@ int64_t rg_shm_array_limit(SEXP limit);
 void rg_shm_array_set_class(SEXP x, const char *class);
 
 SEXP ffi_shm_lock_new(SEXP limit);
-SEXP ffi_shm_lock_take(SEXP lock, SEXP timeout);
-SEXP ffi_shm_lock_release(SEXP lock);
+SEXP ffi_shm_lock_with(SEXP lock, SEXP timeout, SEXP call, SEXP died, SEXP env);
 
 SEXP ffi_shm_counter_new(SEXP start, SEXP limit);
 SEXP ffi_shm_counter_add(SEXP counter, SEXP by);

@@ -51,38 +51,57 @@ static int wait_for_lock(pthread_mutex_t *mutex, int64_t ns) {
 }
 #endif
 
-/* TRUE: taken; NA: taken from a process that died with it; FALSE: not in `timeout` seconds. An
-   interrupt is answered meanwhile. */
-SEXP ffi_shm_lock_take(SEXP lock, SEXP timeout) {
+/* Whether the lock was taken from a process that died with it. An interrupt is answered meanwhile. */
+static int take_lock(SEXP lock, double seconds) {
 #ifdef __linux__
   const int64_t look = 50 * 1000000;
   pthread_mutex_t *mutex = mutex_of(lock);
-  double seconds = Rf_asReal(timeout);
   int64_t deadline = seconds < 9e9 ? rg_clock_now() + (int64_t)(seconds * 1e9) : INT64_MAX;
   int got = pthread_mutex_trylock(mutex);
   while (got == EBUSY || got == ETIMEDOUT) {
     R_CheckUserInterrupt();
     int64_t left = deadline - rg_clock_now();
-    if (left <= 0) return Rf_ScalarLogical(FALSE);
+    if (left <= 0) Rf_error("the lock was not free within %g s", seconds);
     got = wait_for_lock(mutex, left < look ? left : look);
   }
   if (got == EOWNERDEAD) {
     pthread_mutex_consistent(mutex);
-    return Rf_ScalarLogical(NA_LOGICAL);
+    return 1;
   }
   if (got == EDEADLK) Rf_error("this process has the lock already");
   if (got != 0) Rf_error("cannot take the lock: %s", strerror(got));
-  return Rf_ScalarLogical(TRUE);
+  return 0;
 #else
-  (void)lock, (void)timeout;
+  (void)lock, (void)seconds;
   Rf_error("locks between processes need Linux");
 #endif
 }
 
-SEXP ffi_shm_lock_release(SEXP lock) {
-  int failed = pthread_mutex_unlock(mutex_of(lock));
-  if (failed) Rf_error("cannot release a lock that this process does not have");
-  return R_NilValue;
+typedef struct {
+  SEXP lock, call, died, env;
+  int holder_died;
+} locked_call;
+
+static SEXP run_locked(void *data) {
+  locked_call *locked = data;
+  if (locked->holder_died) Rf_eval(locked->died, locked->env);
+  return Rf_eval(locked->call, locked->env);
+}
+
+static void release_lock(void *data, Rboolean jump) {
+  (void)jump;
+  pthread_mutex_unlock(mutex_of(((locked_call *)data)->lock));
+}
+
+/* Evaluates `call` in `env` with the lock, before it `died` if the last holder has died. However it
+   is left, the lock is released, and there is no moment in which an interrupt could prevent it. */
+SEXP ffi_shm_lock_with(SEXP lock, SEXP timeout, SEXP call, SEXP died, SEXP env) {
+  locked_call locked = {lock, call, died, env, 0};
+  SEXP token = PROTECT(R_MakeUnwindCont());
+  locked.holder_died = take_lock(lock, Rf_asReal(timeout));
+  SEXP value = R_UnwindProtect(run_locked, &locked, release_lock, &locked, token);
+  UNPROTECT(1);
+  return value;
 }
 
 static _Atomic int64_t *counter_of(SEXP counter) {

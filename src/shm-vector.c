@@ -59,14 +59,33 @@ SEXP rg_shm_vector_new(SEXP pointer, SEXPTYPE type) {
   return R_new_altrep(class_of(type), pointer, R_NilValue);
 }
 
+/* Only what says that it is a shared array, lock or counter is written in place and travels as such.
+   What R has made of one by taking the class away is an ordinary vector: its own from the first
+   write on, its data where it is sent. */
+static int is_live(SEXP x) {
+  return Rf_inherits(x, "shm_array") || Rf_inherits(x, "shm_lock") || Rf_inherits(x, "shm_counter");
+}
+
+static int stands_in_array(SEXP x) {
+  rg_view *view = rg_shm_view_get(R_altrep_data1(x));
+  return view && view->region && view->region->writable;
+}
+
 int rg_shm_vector_is_pristine(SEXP x, const rg_arena *arena) {
-  return rg_shm_vector_is(x) && rg_shm_view_is_pristine(R_altrep_data1(x), arena);
+  return rg_shm_vector_is(x) && rg_shm_view_is_pristine(R_altrep_data1(x), arena) &&
+         (!stands_in_array(x) || is_live(x));
+}
+
+int rg_shm_vector_is_original(SEXP x) {
+  rg_view *view = rg_shm_vector_is(x) ? rg_shm_view_get(R_altrep_data1(x)) : NULL;
+  return view && !view->duplicated;
 }
 
 /* ALTREP methods, under R's own names. */
 
 static SEXP shm_Serialized_state(SEXP x) {
   if (TYPEOF(R_altrep_data2(x)) == RAWSXP) return R_altrep_data2(x);
+  if (stands_in_array(x) && !is_live(x)) return NULL;
   return rg_shm_view_handle(R_altrep_data1(x), TYPEOF(x));
 }
 
@@ -97,24 +116,21 @@ static R_xlen_t shm_Length(SEXP x) {
 
 static const void *data_of(SEXP x) { return rg_shm_view_read(R_altrep_data1(x)); }
 
-/* Only a shared array is written in place. A vector that R has made of one by taking the class
-   away is an ordinary one from the first write on. */
-static int is_array(SEXP x) {
-  rg_view *view = rg_shm_view_get(R_altrep_data1(x));
-  return view && view->region && view->region->writable && Rf_inherits(x, "shm_array");
-}
-
 static void *shm_Dataptr(SEXP x, Rboolean writable) {
   SEXP pointer = R_altrep_data1(x);
   if (!writable) return (void *)rg_shm_view_read(pointer);
-  return is_array(x) ? (void *)rg_shm_view_read(pointer) : rg_shm_view_write(pointer);
+  int live = stands_in_array(x) && is_live(x) && !rg_shm_view_get(pointer)->duplicated;
+  return live ? (void *)rg_shm_view_read(pointer) : rg_shm_view_write(pointer);
 }
 
-/* R duplicates what it is about to hand to `[<-`. NULL: an ordinary copy, R's default. */
+/* R duplicates what it is about to hand to `[<-`, whose method for arrays writes to the array itself.
+   It also duplicates what other code is about to change: through the pointer for that the duplicate
+   is a copy. NULL: an ordinary copy, R's default. */
 static SEXP shm_Duplicate(SEXP x, Rboolean deep) {
   (void)deep;
-  if (!is_array(x)) return NULL;
+  if (!stands_in_array(x) || !is_live(x)) return NULL;
   SEXP pointer = PROTECT(rg_shm_view_again(R_altrep_data1(x)));
+  rg_shm_view_get(pointer)->duplicated = 1;
   SEXP same = rg_shm_vector_new(pointer, TYPEOF(x));
   UNPROTECT(1);
   return same;

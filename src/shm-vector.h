@@ -28,6 +28,9 @@ SEXP rg_shm_vector_stand_in(SEXP x, rg_span span);
    handle says all. */
 int rg_shm_vector_is_pristine(SEXP x, const rg_arena *arena);
 
+/* Whether `x` is a shared vector that R has not made by duplicating one. */
+int rg_shm_vector_is_original(SEXP x);
+
 /* Whether `x` is a shared vector at all. */
 int rg_shm_vector_is(SEXP x);
 

@@ -133,7 +133,9 @@ static int is_changed(const rg_view *view) {
 int rg_shm_view_is_pristine(SEXP pointer, const rg_arena *arena) {
   rg_view *view = rg_shm_view_get(pointer);
   if (!view || (view->dirty && is_changed(view))) return 0;
-  return view->region || (view->block && view->block->arena == arena);
+  if (view->block) return view->block->arena == arena;
+  /* A worker's result must not hang on memory that the worker may drop, or take with it. */
+  return !arena || arena->owner == getpid() || view->region->inherited;
 }
 
 /* Handles. */

@@ -24,6 +24,7 @@ typedef struct {
   int64_t offset, size;
   R_xlen_t length;
   int dirty; /* a writable pointer was handed out */
+  int duplicated; /* of an array: made by R, which may be about to write to it */
 } rg_view;
 
 /* The arena that handles are written for (worker) or resolved in (parent) between the two

@@ -29,3 +29,23 @@ test_that("an error names the stretch of elements", {
     "40.*forty|forty"
   )
 })
+
+test_that("language is an argument like any other", {
+  expect_identical(par_reduce(list(quote(a + b), quote(c)), deparse, paste), "a + b c")
+  expect_identical(
+    par_lapply(1:2, function(i, e) deparse(e), quote(zz + b), .control = two_workers()),
+    list("zz + b", "zz + b")
+  )
+})
+
+test_that("random numbers are the same for any number of workers", {
+  draws <- lapply(1:3, function(workers) {
+    par_reduce(1:600, function(i) runif(1), `+`, .control = two_workers(workers = workers))
+  })
+  expect_identical(draws[[1L]], draws[[2L]])
+  expect_identical(draws[[1L]], draws[[3L]])
+})
+
+test_that("a fold with holes is refused", {
+  expect_error(par_reduce(1:3, identity, `+`, .control = two_workers(errors = "collect")), "`errors`")
+})

@@ -72,11 +72,14 @@ test_that("an array behaves like a matrix", {
 })
 
 test_that("what was copied is ordinary: writing to it leaves the array alone", {
-  x <- filled(6)
-  copies <- list(as.vector(x), x[], shm_copy(x), x + 0, unclass(x), as.numeric(x), rev(x))
-  for (copy in copies) {
-    copy[1] <- 100
-    expect_identical(x[1], 1)
+  for (n in c(6, 1000)) {
+    x <- filled(n)
+    copies <- list(as.vector(x), x[], shm_copy(x), x + 0, unclass(x), as.numeric(x), rev(x))
+    for (copy in copies) {
+      copy[1] <- 100
+      expect_identical(copy[1], 100)
+      expect_identical(x[1], 1)
+    }
   }
 })
 
@@ -128,4 +131,21 @@ test_that("the memory goes back", {
   rm(x)
   gc()
   expect_identical(sum(shm_info()$regions$bytes), before)
+})
+
+test_that("what a worker reads of an array is what it was when it was read", {
+  x <- shm_array(1e4)
+  got <- par_lapply(1:3, function(i) {
+    x[1] <- i
+    list(x[], unclass(x), as.matrix(x), +x)
+  }, .control = par_control(workers = 1))
+  for (i in 1:3) {
+    expect_identical(vapply(got[[i]], function(v) v[[1L]], 0), rep(as.double(i), 4L))
+  }
+  x[1] <- 77
+  expect_identical(got[[3L]][[1L]][[1L]], 3)
+  shared <- shm_share(unclass(x))
+  x[1] <- 100
+  expect_identical(shared[1], 77)
+  expect_identical(data.frame(v = shm_array(2))$v, c(0, 0))
 })

@@ -181,3 +181,23 @@ test_that("bad arguments are named", {
   expect_error(shm_share(1, min = "lots"), "`min`", class = "regatta_error_argument")
   expect_error(shm_share(1, min = -1), "`min`")
 })
+
+test_that("what a worker shares and returns does not hang on the worker", {
+  got <- par_lapply(1:200, function(i) {
+    if (i %% 2 == 0) gc(full = FALSE)
+    list(shm_share(rep(i + 0.5, 1e4)))
+  }, .control = par_control(workers = 1, batch = 20, dump = "no"))
+  expect_identical(vapply(got, function(v) sum(v[[1L]]), 0), (1:200 + 0.5) * 1e4)
+})
+
+test_that("shm_copy() keeps the kind of what it copies", {
+  setClass("holder", representation(v = "numeric"), where = globalenv())
+  on.exit(removeClass("holder", where = globalenv()))
+  x <- list(p = pairlist(a = 1, 2), s = new("holder", v = runif(1e4)), e = globalenv(), NULL)
+  attr(x, "big") <- runif(1e4)
+  copy <- shm_copy(shm_share(x, min = 0))
+  expect_identical(copy, x)
+  expect_true(isS4(copy$s))
+  expect_false(.Call(ffi_shm_is, copy$s@v))
+  expect_false(.Call(ffi_shm_is, attr(copy, "big")))
+})

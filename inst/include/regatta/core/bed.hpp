@@ -54,7 +54,7 @@ class Bed {
 
   void wake_all() {
     std::lock_guard<std::mutex> lock(mutex_);
-    calls_ = sleepers_.load(std::memory_order_relaxed);
+    calls_ = sleepers_.load(std::memory_order_seq_cst);
     bell_.notify_all();
   }
 

@@ -36,9 +36,10 @@ class Failure {
   Failure& operator=(const Failure&) = delete;
 
   void record(std::exception_ptr error) noexcept {
-    if (count_.fetch_add(1, std::memory_order_acq_rel) != 0) return;
     std::lock_guard<std::mutex> lock(mutex_);
-    first_ = error;
+    const std::size_t before = count_.load(std::memory_order_relaxed);
+    if (before == 0) first_ = error;
+    count_.store(before + 1, std::memory_order_release);
   }
 
   void record_current() noexcept { record(std::current_exception()); }
@@ -47,15 +48,17 @@ class Failure {
 
   // Gives the first exception away and forgets all. Only when no task of the group runs any more.
   std::exception_ptr take(std::size_t* others) noexcept {
-    const std::size_t count = count_.exchange(0, std::memory_order_acq_rel);
-    *others = count > 1 ? count - 1 : 0;
     std::lock_guard<std::mutex> lock(mutex_);
+    const std::size_t count = count_.load(std::memory_order_relaxed);
+    count_.store(0, std::memory_order_relaxed);
+    *others = count > 1 ? count - 1 : 0;
     std::exception_ptr error;
     std::swap(error, first_);
     return error;
   }
 
  private:
+  // Changed under the mutex. release and acquire: who sees a failure sees what led to it.
   std::atomic<std::size_t> count_;
   std::mutex mutex_;
   std::exception_ptr first_;

@@ -43,11 +43,16 @@ struct IndexLoop : Loop {
                            loop.process);
     const std::uint64_t from = range.first * self.step;
     const std::uint64_t to = std::min(range.last * self.step, self.count);
-    const Index stop = static_cast<Index>(self.first + static_cast<Index>(to));
+    const Index stop = self.at(to);
     F& body = self.body;
-    for (Index i = static_cast<Index>(self.first + static_cast<Index>(from)); i < stop; ++i) {
+    for (Index i = self.at(from); i < stop; ++i) {
       call_with(body, i);
     }
+  }
+
+  // Without a sign, since the distance of two indices may be more than the type holds.
+  Index at(std::uint64_t offset) const {
+    return static_cast<Index>(static_cast<std::uint64_t>(first) + offset);
   }
 
   Pool& pool;

@@ -149,6 +149,7 @@ inline void Pool::wait_until_done(bool inside) {
     if (main) poll_if_due(process_, us_since(process_.last_poll));
     wait_step(inside, seat.helper(), &since);
   }
+  if (seat.helper()) report_done(*seat.helper());
   if (main) print_now(process_);
 }
 
@@ -205,6 +206,7 @@ inline void Pool::drop_tasks() {
   }
   bundle.send(task_memory_);
   dropped_.fetch_add(dropped, std::memory_order_seq_cst);
+  if (waiting_.any()) waiting_.wake_all();
 }
 
 }  // namespace detail

@@ -45,7 +45,7 @@ inline bool Pool::start_one() {
     SignalsBlocked blocked;
     Helper& helper = helpers_[next];
     threads_.emplace_back([this, &helper] { serve(helper); });
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {  // no thread to be had, or no memory
     can_start_.store(next, std::memory_order_relaxed);
     return false;
   }
@@ -147,6 +147,7 @@ inline void Pool::rest(Helper& me) {
 }
 
 inline void Pool::stop_threads() {
+  std::lock_guard<std::mutex> alone(stop_mutex_);
   std::vector<std::thread> threads;
   {
     std::lock_guard<std::mutex> lock(threads_mutex_);

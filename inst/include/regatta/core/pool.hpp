@@ -112,6 +112,7 @@ class REGATTA_SHARED Pool : public Company {
   Bed bed_;
   Bed waiting_;  // callers that wait for helpers
 
+  std::mutex stop_mutex_;  // one thread at a time ends the others; taken before threads_mutex_
   std::mutex threads_mutex_;
   std::vector<std::thread> threads_;
   // acquire and release: who counts a helper sees its record. `can_start_` falls when the

@@ -173,12 +173,14 @@ class TaskRing {
   }
 
   // acquire: pairs with fill(). The place is read before it is claimed; the owner writes to it
-  // again only when the ring is empty, and then the claim fails.
+  // again only when it has seen the ring empty. release: so that what it writes then is not what
+  // was read here.
   Task* take() {
     std::uint64_t range = range_.load(std::memory_order_acquire);
     while (front(range) != back(range)) {
       Task* const task = places_[front(range) % places].load(std::memory_order_relaxed);
       if (range_.compare_exchange_weak(range, pack(front(range) + 1, back(range)),
+                                       std::memory_order_acq_rel,
                                        std::memory_order_acquire)) {
         return task;
       }

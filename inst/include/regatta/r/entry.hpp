@@ -84,8 +84,7 @@ EntryEnd run_entry(Body& body, SEXP* value, char* message, std::size_t size) {
 }  // namespace detail
 
 // Calls f(), which returns a SEXP and may use R's API, on the main thread: an R error or interrupt
-// inside leaves it as an exception, which entry() (or Rcpp or cpp11, for their own) turns back into
-// what it was. f itself is skipped over by a longjmp: it must own nothing that has to be destroyed.
+// inside leaves it as an exception, which entry() turns back into what it was. f itself is skipped over by a longjmp: it must own nothing that has to be destroyed.
 template <class F>
 SEXP callR(F&& f) {
   if (!onMainThread()) {

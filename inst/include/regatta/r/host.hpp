@@ -1,6 +1,7 @@
 #ifndef REGATTA_R_HOST_HPP
 #define REGATTA_R_HOST_HPP
 
+#include <dlfcn.h>
 #include <signal.h>
 
 #include <climits>
@@ -63,9 +64,20 @@ inline unsigned r_threads() {
   return threads > 0 ? threads : env_count("MC_CORES");
 }
 
+// Code of this library may be reached from then on: by threads of the pool, and by the host's functions
+// that another library calls. So it stays in memory when R unloads it.
+inline void keep_library() {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&check_r), &info) == 0 || !info.dli_fname) return;
+  dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 // A library is loaded on R's own thread, which so becomes the main thread.
 struct HostInstaller {
-  HostInstaller() { set_host(Host{r_interrupted, r_interrupt_again, r_print, r_threads}); }
+  HostInstaller() {
+    keep_library();
+    set_host(Host{r_interrupted, r_interrupt_again, r_print, r_threads});
+  }
 };
 
 namespace {
