@@ -1,4 +1,5 @@
 #include <functional>
+#include <limits>
 #include <regatta/core.hpp>
 #include <vector>
 
@@ -207,6 +208,30 @@ TEST(pool_loops_are_complete_when_they_return) {
   CHECK(sum == 5000);
   pool.parallelForEach(x, [](std::vector<int>& row) { row.assign(1, 1); }, 7);
   CHECK(x[49].size() == 1);
+}
+
+TEST(several_threads_may_join_one_pool) {
+  regatta::ThreadPool pool(3);
+  std::atomic<int> count(0);
+  const auto use = [&] {
+    for (int round = 0; round < 200; ++round) {
+      for (int i = 0; i < 3; ++i) pool.push([&] { ++count; });
+      pool.join();
+    }
+  };
+  std::thread other(use);
+  use();
+  other.join();
+  CHECK(count.load() == 1200);
+}
+
+TEST(loops_over_more_indices_than_their_type_counts) {
+  std::atomic<long> sum(0);
+  const int least = std::numeric_limits<int>::min(), most = std::numeric_limits<int>::max();
+  regatta::parallelFor(least, most, [&](int i) {
+    if (i % 1000000000 == 0) sum += i / 1000000000;
+  }, 2, 8);
+  CHECK(sum.load() == 0);
 }
 
 TEST(map_pushes_a_task_per_item) {

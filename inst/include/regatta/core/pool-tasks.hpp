@@ -20,7 +20,8 @@ inline void Pool::push(Task* task) {
   queue_.push(task);
   if (bed_.any()) {
     bed_.wake(1);
-  } else if (started() < can_start_.load(std::memory_order_relaxed) && !queue_.empty()) {
+  } else if (started_.load(std::memory_order_seq_cst) < can_start_.load(std::memory_order_relaxed) &&
+             !queue_.empty()) {
     start_one();
   }
 }

@@ -156,10 +156,14 @@ inline void Pool::stop_threads() {
   }
   bed_.wake_all();
   for (std::thread& thread : threads) thread.join();
-  std::lock_guard<std::mutex> lock(threads_mutex_);
-  started_.store(0, std::memory_order_release);
-  can_start_.store(helper_count_, std::memory_order_relaxed);
-  stopping_.store(false, std::memory_order_seq_cst);
+  {
+    std::lock_guard<std::mutex> lock(threads_mutex_);
+    can_start_.store(helper_count_, std::memory_order_relaxed);
+    stopping_.store(false, std::memory_order_seq_cst);
+    // seq_cst, and in push(): who pushes meanwhile sees that there is no thread, or is seen here.
+    started_.store(0, std::memory_order_seq_cst);
+  }
+  if (tasks_left()) start_one();
 }
 
 }  // namespace detail
