@@ -163,8 +163,10 @@ static int is_sound(const string_header *header, int64_t size, R_xlen_t length) 
 /* String number `k`, made if it is not yet. */
 static SEXP string_at(const content *from, SEXP made, uint64_t k) {
   if (k >= (uint64_t)from->header->distinct) fail_damaged();
-  if (from->encodings[k] == NOT_AVAILABLE) return NA_STRING;
   SEXP string = STRING_ELT(made, (R_xlen_t)k);
+  if (from->encodings[k] == NOT_AVAILABLE && string != NA_STRING) {
+    SET_STRING_ELT(made, (R_xlen_t)k, string = NA_STRING);
+  }
   uint64_t start = k > 0 ? from->ends[k - 1] : 0;
   /* A new vector is full of empty strings: where this one is empty, that is right. */
   if (string != R_BlankString || start == from->ends[k]) return string;
@@ -182,12 +184,21 @@ static uint64_t number_of(const content *from, R_xlen_t i) {
   return from->header->indexed ? from->numbers[i] : (uint64_t)i;
 }
 
+/* Keeps the strings that string_Elt() is to look at first. */
+static void remember(SEXP x, int where, SEXP strings, const uint32_t *numbers) {
+  rg_view *view = rg_shm_view_get(R_altrep_data1(x));
+  SET_VECTOR_ELT(R_altrep_data2(x), where, strings);
+  view->strings = STRING_PTR_RO(strings);
+  view->numbers = numbers;
+  view->string_count = (uint64_t)XLENGTH(strings);
+}
+
 static SEXP made_of(SEXP x, const content *from) {
-  SEXP state = R_altrep_data2(x);
-  SEXP made = VECTOR_ELT(state, MADE);
+  SEXP made = VECTOR_ELT(R_altrep_data2(x), MADE);
   if (made == R_NilValue) {
-    made = Rf_allocVector(STRSXP, (R_xlen_t)from->header->distinct);
-    SET_VECTOR_ELT(state, MADE, made);
+    made = PROTECT(Rf_allocVector(STRSXP, (R_xlen_t)from->header->distinct));
+    remember(x, MADE, made, from->header->indexed ? from->numbers : NULL);
+    UNPROTECT(1);
   }
   return made;
 }
@@ -198,15 +209,16 @@ static SEXP expand(SEXP x) {
   content from = content_of(x);
   SEXP made = made_of(x, &from);
   R_xlen_t n = (R_xlen_t)from.header->length;
+  for (R_xlen_t k = 0; k < (R_xlen_t)from.header->distinct; k++) string_at(&from, made, (uint64_t)k);
   SEXP all = made;
   if (from.header->indexed) {
     all = PROTECT(Rf_allocVector(STRSXP, n));
     for (R_xlen_t i = 0; i < n; i++) SET_STRING_ELT(all, i, string_at(&from, made, from.numbers[i]));
     UNPROTECT(1);
-  } else {
-    for (R_xlen_t i = 0; i < n; i++) SET_STRING_ELT(all, i, string_at(&from, made, (uint64_t)i));
   }
-  SET_VECTOR_ELT(state, EXPANDED, all);
+  PROTECT(all);
+  remember(x, EXPANDED, all, NULL);
+  UNPROTECT(1);
   return all;
 }
 
@@ -220,6 +232,11 @@ static R_xlen_t string_Length(SEXP x) {
 }
 
 static SEXP string_Elt(SEXP x, R_xlen_t i) {
+  const rg_view *view = rg_shm_view_get(R_altrep_data1(x));
+  if (view && view->strings) {
+    uint64_t k = view->numbers ? view->numbers[i] : (uint64_t)i;
+    if (k < view->string_count && view->strings[k] != R_BlankString) return view->strings[k];
+  }
   if (is_stand_in(x)) Rf_error("this vector is a stand-in for shared memory and has no data here");
   SEXP expanded = VECTOR_ELT(R_altrep_data2(x), EXPANDED);
   if (expanded != R_NilValue) return STRING_ELT(expanded, i);

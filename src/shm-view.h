@@ -25,6 +25,11 @@ typedef struct {
   R_xlen_t length;
   int dirty; /* a writable pointer was handed out */
   int duplicated; /* of an array: made by R, which may be about to write to it */
+  /* Of a character vector, once it has been read: R's strings, `string_count` of them, and which
+     of them each element is; NULL: element i is string i. */
+  const SEXP *strings;
+  const uint32_t *numbers;
+  uint64_t string_count;
 } rg_view;
 
 /* The arena that handles are written for (worker) or resolved in (parent) between the two
