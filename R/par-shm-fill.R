@@ -3,7 +3,7 @@
 shm_fill <- function(dim, f, type = shm_types, ..., .on = NULL, .control = par_control()) {
   f <- match.fun(f)
   type <- check_choice(type, "type", shm_types)
-  x <- shm_array(dim, type)
+  x <- new_shm_array(check_dim(dim), type, NULL, reserved = FALSE)
   fill_parts(x, function(range) f(range, ...), "shm_fill", sys.call(), .on, .control)
 }
 
@@ -14,7 +14,8 @@ shm_map <- function(x, f, type = typeof(x), ..., .on = NULL, .control = par_cont
   }
   type <- check_choice(type, "type", shm_types)
   data <- shm_plain(x)
-  out <- shm_array(if (is.null(dim(x))) length(x) else dim(x), type, dimnames = dimnames(x))
+  dim <- as.double(if (is.null(dim(x))) length(x) else dim(x))
+  out <- new_shm_array(dim, type, dimnames(x), reserved = FALSE)
   fill_parts(out, function(range) f(data[range], ...), "shm_map", sys.call(), .on, .control)
 }
 
@@ -33,6 +34,8 @@ fill_parts <- function(x, f, verb, call, on, control) {
   control$priority <- NULL
   control <- check_control(control, length(starts), call = call)
   results <- map_list(starts, fill, list(), verb, call, on, control, names = part_names(starts, size, n))
+  # What no part has written, because it failed, is reserved now; the rest is there.
+  .Call(ffi_shm_array_reserve, x)
   failed <- vapply(results, inherits, NA, "regatta_error")
   if (any(failed)) {
     attr(x, "errors") <- results[failed]

@@ -4,17 +4,21 @@
 shm_types <- c("double", "integer", "logical", "complex", "raw")
 
 shm_array <- function(dim, type = shm_types, fill = NULL, dimnames = NULL) {
-  dim <- check_dim(dim)
   type <- check_choice(type, "type", shm_types)
-  attributes <- list(class = "shm_array")
-  if (length(dim) > 1L || !is.null(dimnames)) {
-    attributes <- c(list(dim = as.integer(dim), dimnames = dimnames), attributes)
-  }
-  x <- .Call(ffi_shm_array_new, type, prod(dim), attributes, shm_limit())
+  x <- new_shm_array(check_dim(dim), type, dimnames, reserved = TRUE)
   if (!is.null(fill)) {
     .Call(ffi_shm_array_fill, x, shm_values(fill, x, "fill", length = 1))
   }
   x
+}
+
+# One that is not `reserved` is to be written part by part, then reserved, and only then shown.
+new_shm_array <- function(dim, type, dimnames, reserved) {
+  attributes <- list(class = "shm_array")
+  if (length(dim) > 1L || !is.null(dimnames)) {
+    attributes <- c(list(dim = as.integer(dim), dimnames = dimnames), attributes)
+  }
+  .Call(ffi_shm_array_new, type, prod(dim), attributes, shm_limit(), reserved)
 }
 
 check_dim <- function(dim, call = rlang::caller_env()) {

@@ -123,7 +123,7 @@ static rg_region *new_region(void) {
   return NULL;
 }
 
-rg_region_status rg_region_create(int64_t size, int64_t limit, rg_region **region,
+rg_region_status rg_region_create(int64_t size, int64_t limit, int reserved, rg_region **region,
                                   int64_t *available) {
   *available = room_left(limit, size);
   if (size > *available) return RG_REGION_FULL;
@@ -131,7 +131,8 @@ rg_region_status rg_region_create(int64_t size, int64_t limit, rg_region **regio
   if (!fresh) return RG_REGION_SYSTEM;
   fresh->writable = 1;
   fresh->key.size = size;
-  if (rg_fd_reserve(fresh->fd, 0, page_size() + size) < 0 || close_size(fresh, 0) < 0 ||
+  if (rg_fd_reserve(fresh->fd, 0, page_size() + (reserved ? size : 0)) < 0 ||
+      close_size(fresh, 0) < 0 ||
       !(fresh->data = map_shared(fresh->fd, size))) {
     rg_region_status status = status_of_errno();
     free_region(fresh);
@@ -140,6 +141,16 @@ rg_region_status rg_region_create(int64_t size, int64_t limit, rg_region **regio
   add_region(fresh);
   *region = fresh;
   return RG_REGION_OK;
+}
+
+rg_region_status rg_region_reserve(rg_region *region) {
+  int failed = rg_fd_reserve(region->fd, 0, page_size() + region->key.size) < 0;
+  return failed ? status_of_errno() : RG_REGION_OK;
+}
+
+rg_region_status rg_region_write(rg_region *region, int64_t offset, const void *data, int64_t size) {
+  int failed = rg_fd_pwrite_all(region->fd, data, (size_t)size, page_size() + offset) < 0;
+  return failed ? status_of_errno() : RG_REGION_OK;
 }
 
 rg_region_status rg_region_begin(rg_region **region) {

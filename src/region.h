@@ -47,9 +47,15 @@ typedef enum {
 
 /* A region of `size` > 0 bytes, all zero, mapped for all to see. `limit`: most bytes that
    the regions of this process may have, INT64_MAX without one. *available is set when it
-   is full. */
-rg_region_status rg_region_create(int64_t size, int64_t limit, rg_region **region,
+   is full. Without `reserved` its pages come with the first write to them: before anything is
+   done through the mapping, rg_region_reserve() must have succeeded. */
+rg_region_status rg_region_create(int64_t size, int64_t limit, int reserved, rg_region **region,
                                   int64_t *available);
+rg_region_status rg_region_reserve(rg_region *region);
+
+/* Writes to a writable region as write() does: without page faults, and what is written anew is
+   not made zero before. */
+rg_region_status rg_region_write(rg_region *region, int64_t offset, const void *data, int64_t size);
 
 /* A region that is written piece by piece and then frozen: begin, then append (which gives the
    offset of what was written, a multiple of the page size), then freeze. No process can

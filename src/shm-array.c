@@ -8,23 +8,30 @@
 #include "shm-vector.h"
 #include "shm-view.h"
 
-SEXP rg_shm_array_of(SEXPTYPE type, R_xlen_t length, int64_t limit) {
+static void check_status(rg_region_status status, int64_t size, int64_t available) {
+  const rg_arena_need need = {size, available};
+  if (status == RG_REGION_OK) return;
+  rg_encode_full(status == RG_REGION_FULL ? RG_ARENA_FULL : RG_ARENA_SYSTEM, need, 0);
+}
+
+static SEXP new_array(SEXPTYPE type, R_xlen_t length, int64_t limit, int reserved) {
   int64_t unit = (int64_t)rg_shm_vector_unit(type);
   int64_t size = length > 0 ? (int64_t)length * unit : unit, available = 0;
   rg_region *region;
-  rg_region_status status = rg_region_create(size, limit, &region, &available);
+  rg_region_status status = rg_region_create(size, limit, reserved, &region, &available);
   if (status == RG_REGION_FULL) {
     R_gc(); /* room may lie in what nobody uses any more */
-    status = rg_region_create(size, limit, &region, &available);
+    status = rg_region_create(size, limit, reserved, &region, &available);
   }
-  if (status != RG_REGION_OK) {
-    const rg_arena_need need = {size, available};
-    rg_encode_full(status == RG_REGION_FULL ? RG_ARENA_FULL : RG_ARENA_SYSTEM, need, 0);
-  }
+  check_status(status, size, available);
   SEXP pointer = PROTECT(rg_shm_view_of_region(region, 0, size, length));
   SEXP x = rg_shm_vector_new(pointer, type);
   UNPROTECT(1);
   return x;
+}
+
+SEXP rg_shm_array_of(SEXPTYPE type, R_xlen_t length, int64_t limit) {
+  return new_array(type, length, limit, 1);
 }
 
 int64_t rg_shm_array_limit(SEXP limit) {
@@ -33,10 +40,12 @@ int64_t rg_shm_array_limit(SEXP limit) {
 }
 
 /* All elements zero, FALSE or 00. The attributes, a named list, are set here, where no copy of the
-   array can come of it. */
-SEXP ffi_shm_array_new(SEXP type, SEXP length, SEXP attributes, SEXP limit) {
+   array can come of it. Without `reserved` it is for ffi_shm_array_write() alone until
+   ffi_shm_array_reserve() has been called. */
+SEXP ffi_shm_array_new(SEXP type, SEXP length, SEXP attributes, SEXP limit, SEXP reserved) {
   SEXPTYPE wanted = Rf_str2type(CHAR(STRING_ELT(type, 0)));
-  SEXP x = PROTECT(rg_shm_array_of(wanted, (R_xlen_t)Rf_asReal(length), rg_shm_array_limit(limit)));
+  SEXP x = PROTECT(new_array(wanted, (R_xlen_t)Rf_asReal(length), rg_shm_array_limit(limit),
+                             Rf_asLogical(reserved) == TRUE));
   SEXP names = PROTECT(Rf_getAttrib(attributes, R_NamesSymbol));
   for (R_xlen_t i = 0; i < XLENGTH(attributes); i++) {
     Rf_setAttrib(x, Rf_installTrChar(STRING_ELT(names, i)), VECTOR_ELT(attributes, i));
@@ -146,18 +155,26 @@ SEXP ffi_shm_array_fill(SEXP x, SEXP value) {
   return x;
 }
 
+SEXP ffi_shm_array_reserve(SEXP x) {
+  place at = place_of(x);
+  check_status(rg_region_reserve(at.region), at.region->key.size, 0);
+  return x;
+}
+
 /* `values` at element number `start` (from 1) and the next ones. */
 SEXP ffi_shm_array_write(SEXP x, SEXP start, SEXP values) {
   place at = place_of(x);
   double first = Rf_asReal(start) - 1;
   R_xlen_t count = XLENGTH(values);
-  size_t unit = rg_shm_vector_unit(TYPEOF(x));
+  int64_t unit = (int64_t)rg_shm_vector_unit(TYPEOF(x));
   check_type(x, values);
   if (!(first >= 0) || first + (double)count > (double)at.length) {
     Rf_error("elements %.0f to %.0f are outside of a shared array of %.0f", first + 1,
              first + (double)count, (double)at.length);
   }
-  if (count > 0) memcpy(at.data + (size_t)first * unit, DATAPTR_RO(values), (size_t)count * unit);
+  if (count == 0) return R_NilValue;
+  int64_t offset = at.data - at.region->data + (int64_t)first * unit, size = (int64_t)count * unit;
+  check_status(rg_region_write(at.region, offset, DATAPTR_RO(values), size), size, 0);
   return R_NilValue;
 }
 

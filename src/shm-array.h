@@ -5,7 +5,8 @@
 #include <stdint.h>
 
 /* Arrays that every process that has them writes in place, and what keeps writers apart. */
-SEXP ffi_shm_array_new(SEXP type, SEXP length, SEXP attributes, SEXP limit);
+SEXP ffi_shm_array_new(SEXP type, SEXP length, SEXP attributes, SEXP limit, SEXP reserved);
+SEXP ffi_shm_array_reserve(SEXP x);
 SEXP ffi_shm_array_is(SEXP x);
 SEXP ffi_shm_array_plain(SEXP x);
 SEXP ffi_shm_array_fill(SEXP x, SEXP value);
