@@ -206,6 +206,18 @@ error_memory <- function(requested, available, in_run = TRUE, call = NULL) {
   )
 }
 
+# A call of the system about a named object has failed; `failure` is list(operation, errno) as C
+# code returns it. `what` says what was tried, with its numbers.
+error_posix <- function(what, failure, advice = NULL, call = NULL) {
+  reason <- .Call(ffi_system_message, failure$errno)
+  new_error(
+    "regatta_error_posix",
+    sprintf("cannot %s: %s (%s)", what, reason, failure$operation),
+    operation = failure$operation, errno = failure$errno, reason = reason,
+    body = as.character(advice), call = call
+  )
+}
+
 # `reason` is the system's own text, as of strerror().
 error_start <- function(workers, reason, advice = NULL, call = NULL) {
   message <- sprintf("cannot start any of %d workers: %s.", as.integer(workers), reason)

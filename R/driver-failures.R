@@ -88,17 +88,27 @@ replace_worker <- function(run, worker) {
 fail <- function(run, index, kind, cnd, event) {
   control <- run$control
   if (event$try <= control$retries && kind %in% control$retry_on) {
-    return(try_again(run, index, kind, event))
+    return(try_again(run, index, kind, cnd, event))
   }
   run$errors[[as.character(index)]] <- cnd
   run$status[[index]] <- element_states[[kind]]
   run$done <- run$done + 1
-  run$stopping <- run$stopping || control$errors == "stop"
+  run$stopping <- run$stopping || stops_run(run, kind)
   relay_settled(run, index)
 }
 
+stops_run <- function(run, kind) {
+  stop_on <- run$task$stop_on
+  run$control$errors == "stop" && (is.null(stop_on) || kind %in% stop_on)
+}
+
 # At once and alone: the element goes to the end of the queue while the others run on.
-try_again <- function(run, index, kind, event) {
+try_again <- function(run, index, kind, cnd, event) {
+  # What this try wrote without a newline is not the beginning of what the next one writes.
+  relay_settled(run, index)
+  if (!is.null(run$task$on_retry)) {
+    run$task$on_retry(run, index, kind, cnd, event)
+  }
   run$tries[[length(run$tries) + 1L]] <- record_try(run, index, kind, event)
   if (run$control$retry_workers == "fewer" && run$active > 1L) {
     run$active <- run$active - 1L

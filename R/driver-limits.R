@@ -59,12 +59,26 @@ end_element <- function(run, worker, index, kind, used) {
   if (is.null(ending)) {
     ending <- list(kind = kind, used = used, step = 0L, due = now)
   }
-  if (now >= ending$due && ending$step < 3L) {
+  steps <- limit_steps(run$task$limit_signal)
+  if (now >= ending$due && ending$step < length(steps)) {
     ending$step <- ending$step + 1L
     ending$due <- now + limit_grace
-    run$executor$signal(worker, ending$step)
+    run$executor$signal(worker, steps[[ending$step]])
   }
   run$ending[[key]] <- ending
+}
+
+# What the executor is asked to do, one after another; see its signal().
+limit_steps <- function(signal) {
+  if (is.null(signal) || signal == signals_of("SIGINT")) {
+    1:3
+  } else if (signal == signals_of("SIGTERM")) {
+    2:3
+  } else if (signal == signals_of("SIGKILL")) {
+    3L
+  } else {
+    c(-as.integer(signal), 3L)
+  }
 }
 
 limit_error <- function(run, index, pid, try, ending) {

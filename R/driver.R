@@ -5,7 +5,13 @@
 # Element states; `run$status` holds one for each element.
 element_states <- c(pending = 0L, done = 1L, error = 2L, death = 3L, timeout = 4L)
 
-# `task`: list(verb, call, n, names, loop, replay) made by the verb.
+# `task`: list(verb, call, n, names, loop, replay) made by the verb. What a verb may add to it:
+#   prefix(run, index)  what stands before the output and the messages of an element
+#   stop_on             the failures ("error", "death", "timeout") that end a run with
+#                       errors = "stop"; all of them unless given
+#   on_retry(run, index, kind, cnd, event)   called before an element is tried again
+#   on_note(index, note)                     called for what ffi_evaluator_note() has sent
+#   limit_signal        the signal for an element over a limit, in place of the usual steps
 run_new <- function(task, on, control) {
   cores <- workers_available()
   run <- new.env(parent = emptyenv())
@@ -35,8 +41,12 @@ run_new <- function(task, on, control) {
   run
 }
 
-# From the first worker to the record of the run; leaves nothing behind, however it is left.
 run_map <- function(task, on, control) {
+  run_result(run_through(task, on, control))
+}
+
+# From the first worker to the record of the run; leaves nothing behind, however it is left.
+run_through <- function(task, on, control) {
   run <- run_new(task, on, control)
   on.exit(run_close(run))
   run$executor$guard({
@@ -45,7 +55,7 @@ run_map <- function(task, on, control) {
   })
   run_close(run)
   on.exit()
-  run_result(run)
+  run
 }
 
 run_start <- function(run, first = run_order(run)) {
@@ -88,7 +98,7 @@ run_take <- function(run, event) {
     error = take_error(run, event),
     death = take_death(run, event),
     output = relay_output(run, event),
-    condition = relay_condition(run, event),
+    condition = take_condition(run, event),
     suppressed = relay_suppressed(run, event)
   )
 }
@@ -108,19 +118,26 @@ take_values <- function(run, event) {
   relay_settled(run, event$index)
 }
 
+take_condition <- function(run, event) {
+  if (inherits(event$cnd, "regatta_note") && !is.null(run$task$on_note)) {
+    run$task$on_note(event$index, event$cnd)
+  } else {
+    relay_condition(run, event)
+  }
+}
+
 # Ends the workers and writes the record. May be called again.
 run_close <- function(run) {
   if (isTRUE(run$closed)) {
     return(invisible())
   }
   run$closed <- TRUE
-  workers_note_stop(run, run$executor$stop())
+  peaks <- run$executor$stop() # an argument would be evaluated only if it is used
+  workers_note_stop(run, peaks)
   if (!is.null(run$progress)) {
     progress_done(run$progress)
   }
-  facts <- record_facts(run)
-  # Tables are made when somebody looks at them.
-  delayedAssign("last", record_new(facts), assign.env = the)
+  record_later(record_facts(run))
 }
 
 # What the verb returns, or the error that ends it.

@@ -46,7 +46,9 @@ evaluate_all <- function(loop, control, seed) {
 }
 
 handle_condition <- function(cnd) {
-  if (inherits(cnd, "error") && !is_only_signalled(sys.nframe() - 1L)) {
+  if (inherits(cnd, "error")) {
+    signaller <- sys.nframe() - 1L
+    if (is_only_signalled(signaller)) leave_signal(sys.frame(signaller))
     handle_error(cnd)
   } else if (inherits(cnd, "interrupt")) {
     handle_interrupt(cnd)
@@ -69,6 +71,12 @@ handle_condition <- function(cnd) {
 is_only_signalled <- function(frame) {
   frame > 1L && identical(sys.function(frame), signalCondition) &&
     !identical(topenv(environment(sys.function(frame - 1L))), asNamespace("rlang"))
+}
+
+# Lets that signalCondition() return: the exiting handler of evaluate_all() would take the signal
+# for an error.
+leave_signal <- function(frame) {
+  do.call("return", list(NULL), envir = frame)
 }
 
 send_condition <- function(cnd, mode, kind) {

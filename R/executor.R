@@ -5,7 +5,8 @@
 #   submit(indices)  hands elements over, in the order in which they are to begin
 #   poll(timeout)    list of events, empty if nothing happened within `timeout` seconds
 #   running()        what every worker does now: list(pid, element (0: none), seconds, cpu_seconds)
-#   signal(w, how)   1 interrupts the element that worker w runs, 2 asks the worker to end, 3 kills it
+#   signal(w, how)   1 interrupts the element that worker w runs, 2 asks the worker to end, 3 kills
+#                    it; below 0: sends it the signal of number -how
 #   respawn(w)       starts a worker in the place of one that has died; its pid or NA
 #   limit(active)    lets only this many workers begin further elements
 #   tasks()          list(worker, tries, start, end, bytes) of all elements; monotonic seconds
@@ -13,6 +14,8 @@
 #   guard(code)      evaluates `code`; if that ends by a jump, stops the workers before anything else
 #   stop()           ends the workers; nothing of them is left when it returns: the peak memory of
 #                    each worker (bytes; NA where one had ended before)
+#
+# and `kind`, what the record of a run calls it, "fork" if there is none.
 #
 # A plan is what an executor needs to know: n, workers, control, seed (of rng_base()), share (cores
 # of each worker) and `loop`, a function without arguments that runs elements in a worker.

@@ -52,8 +52,18 @@ record_facts <- function(run) {
       ),
       envir = run, ifnotfound = list(NULL)
     ),
-    list(tasks = run$executor$tasks(), elapsed = .Call(ffi_clock) - run$clock)
+    list(
+      tasks = run$executor$tasks(), elapsed = .Call(ffi_clock) - run$clock,
+      kind = run$executor$kind
+    )
   )
+}
+
+# Tables are made when somebody looks at them. Until then the promise keeps the variables of this
+# function, which must not reach the values.
+record_later <- function(facts) {
+  force(facts)
+  delayedAssign("last", record_new(facts), assign.env = the)
 }
 
 record_new <- function(run) {
@@ -66,7 +76,8 @@ record_new <- function(run) {
   structure(
     list(
       call = run$task$call, verb = run$task$verb, start = run$begun, elapsed = elapsed,
-      n = run$n, names = run$task$names, control = run$control, executor = "fork",
+      n = run$n, names = run$task$names, control = run$control,
+      executor = if (is.null(run$kind)) "fork" else run$kind,
       cores = run$share, elements = elements, tries = tries, workers = workers,
       conditions = run$relay$counts,
       replay = c(run$task$replay, list(base_seed = run$seed))

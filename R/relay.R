@@ -16,8 +16,12 @@ relay_new <- function(control, names) {
   relay
 }
 
-relay_prefix <- function(relay, index) {
-  name <- relay$names[index]
+relay_prefix <- function(run, index) {
+  prefix <- run$task$prefix
+  if (!is.null(prefix)) {
+    return(prefix(run, index))
+  }
+  name <- run$relay$names[index]
   if (length(name) == 1L && !is.na(name) && nzchar(name)) {
     paste0(name, ": ")
   } else {
@@ -39,7 +43,7 @@ relay_output <- function(run, event) {
 # `text` is raw and consists of whole lines.
 relay_text <- function(run, index, stream, text) {
   lines <- strsplit(rawToChar(text[text != as.raw(0L)]), "\n", fixed = TRUE, useBytes = TRUE)[[1L]]
-  lines <- paste0(relay_prefix(run$relay, index), lines)
+  lines <- paste0(relay_prefix(run, index), lines)
   relay_do(run, index, run$relay$modes[[stream]], list(stream = stream, lines = lines))
 }
 
@@ -51,7 +55,7 @@ relay_condition <- function(run, event) {
     progress_yield(run$progress)
   }
   if (event$kind != "condition" && is.character(cnd$message)) {
-    cnd$message <- paste0(relay_prefix(relay, event$index), cnd$message)
+    cnd$message <- paste0(relay_prefix(run, event$index), cnd$message)
   }
   relay_do(run, event$index, relay$modes[[event$kind]], list(kind = event$kind, cnd = cnd))
 }
@@ -61,7 +65,7 @@ relay_suppressed <- function(run, event) {
   relay$counts[["suppressed"]] <- relay$counts[["suppressed"]] + event$count
   text <- sprintf(
     "%s%.0f more %ss (`max_conditions` is %.0f)",
-    relay_prefix(relay, event$index), event$count, event$kind, run$control$max_conditions
+    relay_prefix(run, event$index), event$count, event$kind, run$control$max_conditions
   )
   cnd <- if (event$kind == "warning") {
     simpleWarning(text)

@@ -157,7 +157,7 @@ lighten <- function(x, left, depth) {
     return(quote(...))
   }
   if (is.call(x)) {
-    parts <- as.list(x)
+    parts <- as.list(unclass(x)) # a quosure has a method for `[[`
     # The fourth part of a function literal is its srcref, which holds the whole file.
     if (identical(parts[[1L]], quote(`function`))) {
       parts <- parts[1:3]

@@ -10,7 +10,9 @@ dump_frames <- function(frames, calls, cnd, dump) {
     return(NULL)
   }
   labels <- frame_labels(calls)
-  value <- if (dump == "full") {
+  value <- if (dump == "frames") {
+    structure(frames, names = labels)
+  } else if (dump == "full") {
     session <- as.environment(as.list(globalenv(), all.names = TRUE))
     structure(c(list(session), frames), names = c(".GlobalEnv", labels))
   } else {

@@ -187,6 +187,14 @@ SEXP ffi_evaluator_condition(SEXP condition, SEXP kind) {
   return Rf_ScalarLogical(TRUE);
 }
 
+/* A condition that is for the verb in the parent and not for the user: never counted. */
+SEXP ffi_evaluator_note(SEXP note) {
+  if (evaluator.element < 0 || !evaluator.channel.publish) return Rf_ScalarLogical(FALSE);
+  encode(note);
+  publish(RG_RECORD_CONDITION, RG_OTHER_CONDITION, &evaluator.buffer);
+  return Rf_ScalarLogical(TRUE);
+}
+
 SEXP ffi_evaluator_cancelled(void) {
   int yes = evaluator.element >= 0 &&
             evaluator.channel.cancelled(evaluator.channel.state, evaluator.element);

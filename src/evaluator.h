@@ -36,6 +36,7 @@ SEXP ffi_evaluator_begin(SEXP options);
 SEXP ffi_evaluator_run(SEXP call, SEXP env);
 SEXP ffi_evaluator_error(SEXP record);
 SEXP ffi_evaluator_condition(SEXP condition, SEXP kind);
+SEXP ffi_evaluator_note(SEXP note);
 SEXP ffi_evaluator_cancelled(void);
 
 #endif

@@ -173,8 +173,7 @@ void rg_fork_pool_wake(rg_pool *pool) {
     int work = atomic_load(&slot->current) < 0 && queued > 0 && w < active;
     if (!room && !work) continue;
     atomic_store(&slot->waiting, 0);
-    ssize_t n = write(pool->workers[w].wake, "", 1);
-    (void)n; /* the pipe is full of wake-ups already, or the worker is gone */
+    rg_fd_wake(pool->workers[w].wake); /* fails: it is full of wake-ups, or the worker is gone */
   }
 }
 
@@ -212,8 +211,11 @@ SEXP ffi_fork_pool_signal(SEXP pointer, SEXP slot_number, SEXP how) {
   case 2:
     kill(pid, SIGTERM);
     break;
-  default:
+  case 3:
     rg_process_kill_tree(pid);
+    break;
+  default:
+    kill(pid, -Rf_asInteger(how));
   }
   return Rf_ScalarLogical(TRUE);
 }

@@ -1,8 +1,11 @@
 #include <R_ext/Rdynload.h>
 #include <Rinternals.h>
 
+#include "char-map.h"
 #include "evaluator.h"
 #include "fork-pool.h"
+#include "posix-sem.h"
+#include "posix-shm.h"
 #include "regatta-info.h"
 #include "rng.h"
 #include "shm-array.h"
@@ -16,11 +19,15 @@
 #define ENTRY(name, arguments) {#name, (DL_FUNC)&name, arguments}
 
 static const R_CallMethodDef entries[] = {
+    ENTRY(ffi_char_map, 1),
+    ENTRY(ffi_char_map_expand, 1),
     ENTRY(ffi_clock, 0),
+    ENTRY(ffi_compress_chars, 5),
     ENTRY(ffi_evaluator_begin, 1),
     ENTRY(ffi_evaluator_cancelled, 0),
     ENTRY(ffi_evaluator_condition, 2),
     ENTRY(ffi_evaluator_error, 1),
+    ENTRY(ffi_evaluator_note, 1),
     ENTRY(ffi_evaluator_run, 2),
     ENTRY(ffi_fork_poll, 2),
     ENTRY(ffi_fork_pool_create, 3),
@@ -36,12 +43,25 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_fork_worker_spawn, 4),
     ENTRY(ffi_memory_anon, 1),
     ENTRY(ffi_memory_oom_kills, 0),
+    ENTRY(ffi_posix_sem_close, 1),
+    ENTRY(ffi_posix_sem_open, 4),
+    ENTRY(ffi_posix_sem_post, 1),
+    ENTRY(ffi_posix_sem_unlink, 1),
+    ENTRY(ffi_posix_sem_wait, 1),
+    ENTRY(ffi_posix_shm_altrep, 1),
+    ENTRY(ffi_posix_shm_read, 5),
+    ENTRY(ffi_posix_shm_unit, 1),
+    ENTRY(ffi_posix_shm_unlink, 1),
+    ENTRY(ffi_posix_shm_write, 3),
     ENTRY(ffi_regatta_info_limits, 1),
     ENTRY(ffi_regatta_info_memory, 1),
     ENTRY(ffi_regatta_info_process, 0),
     ENTRY(ffi_rng_base_number, 1),
     ENTRY(ffi_rng_base_state, 2),
     ENTRY(ffi_rng_stream, 3),
+    ENTRY(ffi_semv_create, 1),
+    ENTRY(ffi_semv_operate, 4),
+    ENTRY(ffi_semv_remove, 1),
     ENTRY(ffi_shm_array_assign, 4),
     ENTRY(ffi_shm_array_fill, 2),
     ENTRY(ffi_shm_array_is, 1),
@@ -62,6 +82,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_threads_share, 1),
     ENTRY(ffi_threads_share_now, 0),
     ENTRY(ffi_threads_share_settle, 0),
+    ENTRY(ffi_uncompress_chars, 2),
     ENTRY(ffi_workers_available, 1),
     {NULL, NULL, 0},
 };
@@ -70,6 +91,7 @@ void R_init_regatta(DllInfo *dll) {
   R_registerRoutines(dll, NULL, entries, NULL, NULL);
   R_useDynamicSymbols(dll, FALSE);
   R_forceSymbols(dll, TRUE);
+  rg_posix_shm_init(dll);
   rg_shm_vector_init(dll);
   rg_shm_string_init(dll);
 }

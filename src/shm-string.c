@@ -48,22 +48,20 @@ static layout layout_of(const string_header *header) {
 /* Numbers the strings, unless it pays not to: with more distinct strings than half of all, the
    numbers would take more room than they save. A sample tells early: of m strings drawn from d
    that are equally frequent, about m^2 / 2d have been there before. */
-static int number_strings(const uintptr_t *keys, int64_t n, uint32_t *numbers, rg_string_index *index) {
-  enum { SAMPLE = 65536 };
-  uintptr_t sample[256];
-  uint32_t most = (uint32_t)(n / 2 < INT32_MAX ? n / 2 : INT32_MAX);
-  if (n > 4 * SAMPLE) {
-    rg_string_index *seen = rg_string_index_new();
-    int64_t step = n / SAMPLE;
-    for (int64_t done = 0; seen && done < SAMPLE; done += 256) {
-      for (int j = 0; j < 256; j++) sample[j] = keys[(done + j) * step];
-      if (rg_string_index_add(seen, sample, 256, NULL, SAMPLE) != RG_STRING_INDEX_OK) break;
-    }
-    double repeats = seen ? SAMPLE - (double)rg_string_index_count(seen) : SAMPLE;
-    rg_string_index_free(seen);
-    if (repeats < (double)SAMPLE / n * SAMPLE) return 0;
+static int repeats_enough(const uintptr_t *keys, int64_t n) {
+  enum { SAMPLE = 65536, PIECE = 256 };
+  if (n <= 4 * SAMPLE) return 1;
+  uintptr_t some[PIECE];
+  int32_t numbers[PIECE];
+  rg_string_index *seen = rg_string_index_create(SAMPLE);
+  int64_t step = n / SAMPLE;
+  for (int64_t done = 0; seen && done < SAMPLE; done += PIECE) {
+    for (int j = 0; j < PIECE; j++) some[j] = keys[(done + j) * step];
+    if (rg_string_index_add(seen, some, PIECE, numbers) != RG_STRING_INDEX_OK) break;
   }
-  return rg_string_index_add(index, keys, (size_t)n, numbers, most) == RG_STRING_INDEX_OK;
+  double repeats = seen ? SAMPLE - (double)rg_string_index_count(seen) : SAMPLE;
+  rg_string_index_destroy(seen);
+  return repeats >= (double)SAMPLE / (double)n * SAMPLE;
 }
 
 /* The distinct strings in pieces[2 .. 4]; header->distinct says how many. */
@@ -91,7 +89,7 @@ static void pack_text(const SEXP *strings, string_header *header, rg_piece piece
 }
 
 static void index_finalize(SEXP owner) {
-  rg_string_index_free(R_ExternalPtrAddr(owner));
+  rg_string_index_destroy(R_ExternalPtrAddr(owner));
   R_ClearExternalPtr(owner);
 }
 
@@ -100,14 +98,15 @@ SEXP rg_shm_string_store(SEXP x, SEXP (*store)(SEXP x, const rg_piece *pieces, i
   const void *top = vmaxget();
   int64_t n = XLENGTH(x);
   const SEXP *strings = STRING_PTR_RO(x);
-  uint32_t *numbers = (uint32_t *)R_alloc((size_t)n + 2, sizeof *numbers);
+  int32_t *numbers = (int32_t *)R_alloc((size_t)n + 2, sizeof *numbers);
   string_header header = {MAGIC, n, n, 0, 0};
   /* R owns the index: what follows may be left by a jump. */
   SEXP owner = PROTECT(R_MakeExternalPtr(NULL, R_NilValue, R_NilValue));
   R_RegisterCFinalizer(owner, index_finalize);
-  rg_string_index *index = rg_string_index_new();
+  const uintptr_t *keys = (const uintptr_t *)strings;
+  rg_string_index *index = repeats_enough(keys, n) ? rg_string_index_create(n / 2) : NULL;
   R_SetExternalPtrAddr(owner, index);
-  if (index && number_strings((const uintptr_t *)strings, n, numbers, index)) {
+  if (index && rg_string_index_add(index, keys, (size_t)n, numbers) == RG_STRING_INDEX_OK) {
     header.indexed = 1;
     header.distinct = rg_string_index_count(index);
     strings = (const SEXP *)rg_string_index_keys(index);

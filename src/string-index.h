@@ -5,33 +5,52 @@
 #include <stdint.h>
 
 /*
- * The distinct strings of a character vector, by the addresses of its strings: R keeps one
- * copy of every string and encoding, so that two strings are the same where their
- * addresses are. Keys are numbered from 0 in the order of their first appearance.
+ * Distinct strings and their numbers. R keeps every string once for each encoding, so that two
+ * elements of a character vector are the same string exactly if they are the same address: what
+ * is indexed here are addresses, and no string is ever read.
  *
- * A hash table with linear probing that doubles when half full. Keys are looked up in
- * groups whose places are fetched ahead: with a million distinct strings nearly every look
- * would wait for memory.
+ * Keys come in as many pieces as the caller likes. Each key is given the number of its first
+ * appearance among the distinct ones, counted from 0:
+ *
+ *   rg_string_index *index = rg_string_index_create(most);
+ *   while (there are keys)
+ *     if ((status = rg_string_index_add(index, keys, n, numbers)) != RG_STRING_INDEX_OK) break;
+ *   ... rg_string_index_count(index), rg_string_index_keys(index) ...
+ *   rg_string_index_destroy(index);
+ *
+ * Pieces of RG_STRING_INDEX_PIECE keys stay in the first-level cache. The table needs 40 to 80
+ * bytes for each distinct key and nothing for the others. Nothing here calls R, allocates
+ * through it or jumps; a piece may come from any thread, but only from one at a time.
+ *
+ * The key 0 is no address and must not occur. Keys must stay valid addresses of the same
+ * strings while the index lives: as long as the vector that holds them is protected they do.
  */
-typedef struct rg_string_index rg_string_index;
 
-/* NULL when there is no memory. */
-rg_string_index *rg_string_index_new(void);
-void rg_string_index_free(rg_string_index *index);
+enum { RG_STRING_INDEX_PIECE = 4096 };
 
 typedef enum {
   RG_STRING_INDEX_OK = 0,
-  RG_STRING_INDEX_MANY,  /* there are more than `most` distinct keys */
-  RG_STRING_INDEX_MEMORY /* no memory */
+  RG_STRING_INDEX_MANY,  /* more than `most` distinct keys: the numbers are incomplete */
+  RG_STRING_INDEX_MEMORY /* no memory for the table: likewise */
 } rg_string_index_status;
 
-/* Adds `n` keys, none of them 0, and writes the number of each to `numbers`, unless that is
-   NULL. At most `most` (below 2^31) distinct ones are taken. */
-rg_string_index_status rg_string_index_add(rg_string_index *index, const uintptr_t *keys, size_t n,
-                                           uint32_t *numbers, uint32_t most);
+typedef struct rg_string_index rg_string_index;
 
-uint32_t rg_string_index_count(const rg_string_index *index);
-/* The distinct keys by number; valid until the next rg_string_index_add(). */
+/* For at most `most` distinct keys (at most INT32_MAX); NULL if there is no memory. A caller for
+   whom an index of mostly distinct strings is not worth it sets `most` to a part of their
+   number and learns it from RG_STRING_INDEX_MANY. */
+rg_string_index *rg_string_index_create(int64_t most);
+void rg_string_index_destroy(rg_string_index *index);
+
+/* Numbers the next n keys. After a status other than OK nothing more may be added, while what
+   is known of the keys before that one still holds. */
+rg_string_index_status rg_string_index_add(rg_string_index *index, const uintptr_t *keys,
+                                           size_t n, int32_t *numbers);
+
+/* How many distinct keys there are. */
+int64_t rg_string_index_count(const rg_string_index *index);
+
+/* They themselves, in the order of first appearance; valid until the next rg_string_index_add(). */
 const uintptr_t *rg_string_index_keys(const rg_string_index *index);
 
 #endif

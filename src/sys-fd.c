@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #ifdef __linux__
 #include <sys/epoll.h>
@@ -80,6 +82,25 @@ int rg_fd_memory(const char *label) {
   (void)label;
   return -1;
 #endif
+}
+
+int rg_fd_wake(int fd) {
+  sigset_t broken, old, pending;
+  sigemptyset(&broken);
+  sigaddset(&broken, SIGPIPE);
+  sigpending(&pending);
+  int was_pending = sigismember(&pending, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &broken, &old);
+  ssize_t n = write(fd, "", 1);
+  int saved = errno;
+  if (n < 0 && saved == EPIPE && !was_pending) {
+    /* The signal is for this thread, and is there already. */
+    int number;
+    sigwait(&broken, &number);
+  }
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  errno = saved;
+  return n == 1 ? 0 : -1;
 }
 
 int rg_fd_pwrite_all(int fd, const void *data, size_t size, int64_t offset) {

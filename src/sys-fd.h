@@ -19,6 +19,9 @@ int rg_fd_memory(const char *label);
 enum { RG_FD_SEAL_SIZE = 1, RG_FD_SEAL_WRITE = 2 };
 int rg_fd_seal(int fd, int seals);
 int rg_fd_is_sealed(int fd, int seals);
+/* Writes one byte to a pipe. If nobody can read it any more no SIGPIPE comes of it, for which R
+   has a handler that ends what runs. */
+int rg_fd_wake(int fd);
 
 /* Reserves the pages of [offset, offset + size), so that writing them cannot fail for want of
    memory. A system that cannot do so does nothing; there the write reports the want. */

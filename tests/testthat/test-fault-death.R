@@ -235,6 +235,33 @@ test_that("a worker that dies while it sends a large value loses that element al
   )
 })
 
+test_that("when all workers have died nothing stays open, also if nobody looks at the record", {
+  skip_unless_linux()
+  open_files <- function() {
+    gc()
+    length(list.files("/proc/self/fd"))
+  }
+  before <- open_files()
+  collect(1:2, function(i) tools::pskill(Sys.getpid(), tools::SIGKILL), workers = 1L)
+  expect_identical(open_files(), before)
+})
+
+test_that("a worker that dies asleep does not disturb another element's next try", {
+  skip_unless_linux()
+  session <- Sys.getpid()
+  for (round in 1:10) {
+    got <- par_lapply(1:2, function(i) {
+      if (i == 2L || Sys.getenv("REGATTA_TRY") != "1") return(i)
+      Sys.sleep(0.03) # by then the other worker waits for work
+      children <- sprintf("/proc/%d/task/%d/children", session, session)
+      others <- setdiff(scan(children, quiet = TRUE), Sys.getpid())
+      tools::pskill(others, tools::SIGKILL)
+      stop("again")
+    }, .control = two_workers(retries = 1L, batch = 1L))
+    expect_identical(got, list(1L, 2L))
+  }
+})
+
 test_that("after deaths the next call works", {
   expect_identical(par_lapply(1:8, identity, .control = two_workers()), as.list(1:8))
 })

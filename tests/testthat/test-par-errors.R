@@ -210,6 +210,15 @@ test_that("infinite recursion in an element is an error of that element", {
   expect_s3_class(got[[2L]], "regatta_error")
 })
 
+test_that("an error that is only signalled, and not handled, ends nothing", {
+  got <- par_lapply(1:2, function(i) {
+    list(signalCondition(simpleError("just a signal")), withCallingHandlers(
+      signalCondition(simpleError("seen")), error = function(e) i
+    ), i)
+  }, .control = two_workers())
+  expect_identical(got, list(list(NULL, NULL, 1L), list(NULL, NULL, 2L)))
+})
+
 test_that("an error of the machinery is no error of an element", {
   err <- expect_error(par_control(workers = "two"), class = "regatta_error_argument")
   expect_false(inherits(err, "regatta_error_element"))

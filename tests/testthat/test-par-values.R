@@ -132,6 +132,16 @@ test_that("many medium values in one run arrive", {
   expect_true(all(vapply(got, function(x) all(x == x[[1L]]), NA)))
 })
 
+test_that("values that are no longer used can go, also if nobody looks at the record", {
+  values <- par_lapply(1:2, function(i) new.env(), .control = two_workers())
+  gone <- 0
+  for (value in values) reg.finalizer(value, function(e) gone <<- gone + 1)
+  rm(values, value)
+  gc()
+  gc()
+  expect_identical(gone, 2)
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })

@@ -1,0 +1,215 @@
+# What happens around FUN for one element of mclapply(), in a worker or in the session.
+
+# What every element needs to know. `scene` is the environment in which whoever evaluates the
+# element keeps the number of the last frame that is not the user's.
+mclapply_job <- function(X, FUN, settings) {
+  affinity <- settings$affinity.list
+  if (!is.null(affinity)) {
+    need_parallel()
+  }
+  forked <- settings$forked
+  compress <- settings$mc.compress.chars
+  list(
+    X = X, FUN = FUN, settings = settings, forked = forked,
+    scene = if (forked) evaluator else here_new(),
+    handles = mclapply_handles(settings, forked),
+    queue = settings$mc.prio.queue, affinity = affinity,
+    compress = if (!forked) Inf else if (isTRUE(compress)) mclapply_compress_min else compress
+  )
+}
+
+# Shorter character vectors are written as they are at less cost.
+mclapply_compress_min <- 1000
+
+need_parallel <- function() {
+  if (!requireNamespace("parallel", quietly = TRUE)) {
+    stop("`affinity.list` needs the package parallel, which comes with R", call. = FALSE)
+  }
+}
+
+# The names before `...` are such that no argument of the user's can be taken for one of them.
+mclapply_element <- function(.rg_i, .rg_job, ...) {
+  i <- .rg_i
+  job <- .rg_job
+  X <- job$X
+  FUN <- job$FUN
+  mclapply_begin(job, i)
+  if (!job$forked) {
+    retry <- Sys.getenv("BMC_RETRY", NA)
+    on.exit(if (is.na(retry)) Sys.unsetenv("BMC_RETRY") else Sys.setenv(BMC_RETRY = retry))
+  }
+  Sys.setenv(BMC_RETRY = mclapply_try(job) - 1L)
+  if (!is.null(job$affinity)) {
+    before <- parallel::mcaffinity()
+    parallel::mcaffinity(job$affinity[[i]])
+    on.exit(parallel::mcaffinity(before), add = TRUE)
+  }
+  if (!is.null(job$queue)) {
+    prio_queue_insert(job$queue, job$settings$mc.priority[[i]])
+    on.exit(prio_queue_release(job$queue), add = TRUE)
+  }
+  if (job$settings$mc.system.time) {
+    start <- proc.time()
+    on.exit(mclapply_time(job, i, proc.time() - start), add = TRUE)
+  }
+  value <- if (!job$handles) {
+    job$scene$depth <- sys.nframe()
+    forceAndCall(1, FUN, X[[i]], ...)
+  } else {
+    withCallingHandlers(
+      {
+        job$scene$depth <- frame_count()
+        forceAndCall(1, FUN, X[[i]], ...)
+      },
+      warning = handle_mc_warning,
+      message = handle_mc_message
+    )
+  }
+  if (is.finite(job$compress)) {
+    value <- mclapply_compress(value, job)
+  }
+  value
+}
+
+# Of the element that runs now, 1 for the first.
+mclapply_try <- function(job) {
+  if (!is.null(job$try)) {
+    job$try
+  } else if (job$settings$mc.retry == 0L) {
+    1L
+  } else {
+    as.integer(Sys.getenv("REGATTA_TRY"))
+  }
+}
+
+mclapply_time <- function(job, i, time) {
+  note <- structure(
+    list(message = "", call = NULL, time = time), class = c("regatta_note", "condition")
+  )
+  if (job$forked) .Call(ffi_evaluator_note, note) else job$note(i, note)
+}
+
+# Random numbers. bettermc gives every element a whole number as seed, drawn from the session's
+# generator; so that scripts keep their numbers they are drawn in the same way.
+
+# For all elements and the first try; those of later tries follow in the stream, and are drawn
+# where they are needed. `state` is the generator after the first draw.
+mclapply_seeds <- function(settings, n) {
+  seed <- settings$mc.set.seed
+  if (is.logical(seed) && !is.na(seed)) {
+    return(if (isFALSE(seed)) list(state = globalenv()$.Random.seed))
+  }
+  if (is.null(globalenv()$.Random.seed)) {
+    stats::runif(1L)
+  }
+  old <- globalenv()$.Random.seed
+  on.exit(rng_use(old))
+  if (!is.na(seed)) {
+    set.seed(seed)
+  }
+  first <- draw_seeds(n)
+  list(
+    first = first, state = globalenv()$.Random.seed, later = new.env(parent = emptyenv())
+  )
+}
+
+draw_seeds <- function(n) {
+  most <- .Machine$integer.max
+  round(stats::runif(n, -most, most))
+}
+
+mclapply_begin <- function(job, i) {
+  seeds <- job$seeds
+  if (is.null(seeds)) {
+    return(invisible())
+  }
+  if (!is.null(seeds$first)) {
+    seed <- mclapply_seed(job, i, mclapply_try(job))
+    # The element before may have chosen another kind of generator.
+    rng_use(seeds$state)
+    set.seed(seed)
+  } else if (job$forked) {
+    fresh <- !exists(".Random.seed", globalenv(), inherits = FALSE)
+    if (fresh || !job$settings$mc.preschedule) {
+      rng_use(seeds$state)
+    }
+  }
+}
+
+mclapply_seed <- function(job, i, try) {
+  seeds <- job$seeds
+  if (try == 1L || job$settings$mc.retry.fixed.seed) {
+    return(seeds$first[[i]])
+  }
+  key <- as.character(try)
+  if (is.null(seeds$later[[key]])) {
+    rng_use(seeds$state)
+    for (k in seq(2L, try)) {
+      seeds$later[[as.character(k)]] <- draw_seeds(length(seeds$first))
+    }
+  }
+  seeds$later[[key]][[i]]
+}
+
+# Whether warnings or messages are not just to be signalled again in the parent.
+mclapply_handles <- function(settings, forked) {
+  needs <- function(mode) grepl("output|stop", mode) || (forked && !startsWith(mode, "m_"))
+  needs(settings$mc.warnings) || needs(settings$mc.messages)
+}
+
+# The variables of the mclapply_element() within which a handler is called. The handlers are not
+# made by it, since user_frames() knows functions of the package only by where they are.
+mclapply_active <- function() {
+  for (k in rev(seq_len(sys.nframe()))) {
+    if (identical(sys.function(k), mclapply_element)) {
+      return(sys.frame(k))
+    }
+  }
+}
+
+handle_mc_warning <- function(w) {
+  active <- mclapply_active()
+  job <- active$job
+  mode <- job$settings$mc.warnings
+  if (mode == "stop") {
+    w$message <- paste("(converted from warning)", w$message)
+    class(w) <- c("simpleError", "error", "condition")
+    stop(w)
+  }
+  show_as_output(job, active$i, w, mode)
+  if (!startsWith(mode, "m_")) {
+    # The worker muffles every warning: what R would have done with it is done here.
+    if (job$forked && getOption("warn") == 1) {
+      writeLines(paste("Warning:", conditionMessage(w)), stderr())
+    }
+  } else if (grepl("output", mode)) {
+    tryInvokeRestart("muffleWarning")
+  }
+}
+
+handle_mc_message <- function(m) {
+  active <- mclapply_active()
+  job <- active$job
+  mode <- job$settings$mc.messages
+  show_as_output(job, active$i, m, mode)
+  if (!startsWith(mode, "m_")) {
+    if (job$forked) cat(conditionMessage(m), file = stderr())
+  } else if (grepl("output", mode)) {
+    tryInvokeRestart("muffleMessage")
+  }
+}
+
+# What a worker writes to stderr gets its prefix from the relay.
+show_as_output <- function(job, i, cnd, mode) {
+  if (grepl("output", mode)) {
+    lines <- utils::capture.output(print(cnd))
+    prefix <- if (!job$forked) sprintf("%d/%.0f: ", mclapply_try(job) - 1L, i)
+    writeLines(paste0(prefix, lines), stderr())
+  }
+}
+
+# Character vectors as an index of their distinct strings, where that makes them smaller.
+mclapply_compress <- function(value, job) {
+  altreps <- job$settings$mc.compress.altreps
+  .Call(ffi_compress_chars, value, job$compress, altreps, "regatta_internal_map", 0.6)
+}

@@ -1,0 +1,130 @@
+# mcmapply(), mcMap() and pvec() with the arguments that they have in parallel. They take every other
+# setting of mclapply() as well, by its name.
+
+mcmapply <- function(FUN, ..., MoreArgs = NULL, SIMPLIFY = TRUE, USE.NAMES = TRUE,
+                     mc.preschedule = TRUE, mc.set.seed = TRUE, mc.silent = FALSE,
+                     mc.cores = getOption("mc.cores", 2L), mc.cleanup = TRUE,
+                     affinity.list = NULL) {
+  parts <- split_settings(list(...))
+  given <- c(parts$settings, list(
+    mc.preschedule = mc.preschedule, mc.set.seed = mc.set.seed, mc.silent = mc.silent,
+    mc.cleanup = mc.cleanup
+  ))
+  given["affinity.list"] <- list(affinity.list)
+  if (!missing(mc.cores)) given$mc.cores <- mc.cores
+  mcmapply_over(match.fun(FUN), parts$dots, MoreArgs, SIMPLIFY, USE.NAMES, given, sys.call())
+}
+
+mcMap <- function(f, ...) {
+  parts <- split_settings(list(...))
+  # As parallel's mcMap(), which is silent.
+  given <- list(mc.set.seed = TRUE, mc.silent = TRUE)
+  given[names(parts$settings)] <- parts$settings
+  mcmapply_over(match.fun(f), parts$dots, NULL, FALSE, TRUE, given, sys.call())
+}
+
+mcmapply_over <- function(FUN, dots, more, SIMPLIFY, USE.NAMES, given, call) {
+  check_flag(USE.NAMES, "USE.NAMES", call = call)
+  check_more_args(more, call = call)
+  dots <- lapply(dots, as_mappable)
+  if (length(dots) == 0L) {
+    return(list())
+  }
+  lengths <- lengths(dots)
+  n <- max(lengths)
+  if (n > 0L && min(lengths) == 0L) {
+    stop(simpleError(sprintf(
+      "argument %d to be mapped over has no elements, while the longest has %d",
+      which.min(lengths), n
+    ), call))
+  }
+  values <- mclapply_over(seq_len(n), mapply_caller(FUN, dots, more), given, call)
+  if (USE.NAMES) names(values) <- names_of_first(dots)
+  failed <- any(vapply(values, inherits, NA, "try-error"))
+  if (isFALSE(SIMPLIFY) || n == 0L || failed) {
+    values
+  } else {
+    simplify2array(values, higher = identical(SIMPLIFY, "array"))
+  }
+}
+
+# The record of a run keeps these two functions with what they were made from, which is not the
+# result. FUN sees a call as in mapply() and lapply(): with names in place of the data.
+
+mapply_caller <- function(FUN, dots, more) {
+  force(list(FUN, dots, more))
+  function(i, scene) {
+    picked <- lapply(seq_along(dots), function(k) {
+      bquote(dots[[.(k)]][[.((i - 1L) %% length(dots[[k]]) + 1L)]])
+    })
+    names(picked) <- names(dots)
+    scene$depth <- sys.nframe() + 1L # below do.call()
+    do.call("FUN", c(picked, element_calls(more, quote(more))), envir = environment())
+  }
+}
+
+pvec_caller <- function(FUN, v, pieces, args) {
+  force(list(FUN, v, pieces, args))
+  function(k, scene) {
+    piece <- v[seq.int(pieces$from[[k]], pieces$to[[k]])]
+    scene$depth <- sys.nframe() + 1L # below do.call()
+    do.call("FUN", c(quote(piece), element_calls(args, quote(args))), envir = environment())
+  }
+}
+
+# list(x[[1L]], name = x[[2L]]), unevaluated, for the elements of a list.
+element_calls <- function(x, name) {
+  stats::setNames(lapply(seq_along(x), function(k) call("[[", name, k)), names(x))
+}
+
+# Settings of mclapply() among arguments that are otherwise mapped over.
+split_settings <- function(dots) {
+  is_setting <- names(dots) %in% mclapply_arguments()
+  if (length(is_setting) == 0L) is_setting <- rep(FALSE, length(dots))
+  list(settings = dots[is_setting], dots = dots[!is_setting])
+}
+
+pvec <- function(v, FUN, ..., mc.set.seed = TRUE, mc.silent = FALSE,
+                 mc.cores = getOption("mc.cores", 2L), mc.cleanup = TRUE) {
+  call <- sys.call()
+  FUN <- match.fun(FUN)
+  if (!is.vector(v)) {
+    abort_argument("v", v, "a vector without attributes other than names", call = call)
+  }
+  parts <- split_settings(list(...))
+  given <- c(parts$settings, list(
+    mc.set.seed = mc.set.seed, mc.silent = mc.silent, mc.cleanup = mc.cleanup
+  ))
+  if (missing(mc.cores)) mc.cores <- mclapply_cores()
+  cores <- check_count(trunc_number(mc.cores), "mc.cores", call = call)
+  n <- length(v)
+  if (cores == 1L || n == 0L) {
+    args <- parts$dots
+    return(do.call("FUN", c(quote(v), element_calls(args, quote(args))), envir = environment()))
+  }
+  given$mc.cores <- cores
+  pieces <- cut_evenly(n, cores)
+  values <- mclapply_over(
+    seq_along(pieces$from), pvec_caller(FUN, v, pieces, parts$dots), given, call
+  )
+  result <- do.call(c, unname(values))
+  if (length(result) != n) {
+    warning(simpleWarning(sprintf(
+      "the pieces of `v` have %.0f elements and FUN has returned %.0f for them", as.double(n),
+      as.double(length(result))
+    ), call))
+  }
+  result
+}
+
+trunc_number <- function(x) {
+  if (is_number(x) && is.finite(x)) trunc(x) else x
+}
+
+# The first and the last element of up to `pieces` pieces of about equal length.
+cut_evenly <- function(n, pieces) {
+  pieces <- min(n, pieces)
+  size <- rep(n %/% pieces, pieces) + (seq_len(pieces) <= n %% pieces)
+  to <- cumsum(size)
+  list(from = to - size + 1, to = to)
+}

@@ -1,0 +1,205 @@
+# mclapply() with the arguments, values and conditions of the functions of that name in parallel and
+# bettermc: a translation to the settings and the driver of the other verbs. What each argument
+# becomes is in docs/BETTERMC.md.
+
+mclapply <- function(X, FUN, ...,
+                     mc.preschedule = TRUE,
+                     mc.set.seed = NA,
+                     mc.silent = FALSE,
+                     mc.cores = getOption("mc.cores", 2L),
+                     mc.cleanup = TRUE,
+                     mc.allow.recursive = TRUE,
+                     affinity.list = NULL,
+                     mc.use.names = TRUE,
+                     mc.allow.fatal = FALSE,
+                     mc.allow.error = FALSE,
+                     mc.retry = 0L,
+                     mc.retry.silent = FALSE,
+                     mc.retry.fixed.seed = FALSE,
+                     mc.fail.early = isFALSE(mc.allow.error) && mc.retry == 0L,
+                     mc.dump.frames = c("partial", "full", "full_global", "no"),
+                     mc.dumpto = ifelse(interactive(), "last.dump", "file://last.dump.rds"),
+                     mc.stdout = c("capture", "output", "ignore"),
+                     mc.warnings = c("m_signal", "signal", "m_output", "output", "m_ignore",
+                                     "ignore", "stop"),
+                     mc.messages = c("m_signal", "signal", "m_output", "output", "m_ignore",
+                                     "ignore"),
+                     mc.conditions = c("signal", "ignore"),
+                     mc.system.time = FALSE,
+                     mc.timeout.elapsed = Inf,
+                     mc.timeout.cpu = Inf,
+                     mc.timeout.signal = c("SIGTERM", "SIGKILL", "SIGABRT", "SIGINT"),
+                     mc.prio.queue = NULL,
+                     mc.priority = 1L,
+                     mc.compress.chars = TRUE,
+                     mc.compress.altreps = c("if_allocated", "yes", "no"),
+                     mc.share.vectors = getOption("bettermc.use_shm", TRUE),
+                     mc.share.altreps = c("no", "yes", "if_allocated"),
+                     mc.share.copy = TRUE,
+                     mc.shm.ipc = getOption("bettermc.use_shm", TRUE),
+                     mc.force.fork = FALSE,
+                     mc.gc.reset.triggers = FALSE,
+                     mc.progress = interactive()) {
+  call <- sys.call()
+  FUN <- match.fun(FUN)
+  if (!is.vector(X) || is.object(X)) {
+    X <- as.list(X)
+  }
+  check_retry(mc.retry, call) # before the default of mc.fail.early looks at it
+  if (missing(mc.cores)) {
+    mc.cores <- mclapply_cores()
+  }
+  given <- mget(mclapply_arguments(), envir = environment())
+  job <- mclapply_job(X, FUN, mclapply_settings(given, length(X), call))
+  # Here, so that `...` stays what it is: promises that only an element forces.
+  mclapply_run(job, call,
+    begin = function(job) evaluate_lapply(seq_along(X), mclapply_element, job, ...),
+    one = function(i, job) mclapply_element(i, job, ...)
+  )
+}
+
+# Results and dumps of calls that have failed, under the names given as mc.dumpto.
+crash_dumps <- new.env(parent = emptyenv())
+
+# Names of the arguments that are settings.
+mclapply_arguments <- function() {
+  setdiff(names(formals(mclapply)), c("X", "FUN", "..."))
+}
+
+# As the option `mc.cores` if that is set; parallel takes MC_CORES when it is loaded.
+mclapply_cores <- function() {
+  from_env <- suppressWarnings(as.integer(Sys.getenv("MC_CORES")))
+  getOption("mc.cores", if (is.na(from_env)) 2L else from_env)
+}
+
+# For the relatives: `given` has some of the settings, and FUN is called with the element and the
+# scene of mclapply_job().
+mclapply_over <- function(X, FUN, given, call) {
+  if (!is.null(given$mc.retry)) {
+    check_retry(given$mc.retry, call)
+  }
+  if (!"mc.cores" %in% names(given)) {
+    given$mc.cores <- mclapply_cores()
+  }
+  rest <- formals(mclapply)[mclapply_arguments()]
+  gather <- as.function(c(rest, quote(environment())), envir = topenv())
+  given <- mget(mclapply_arguments(), envir = do.call(gather, given))
+  job <- mclapply_job(X, FUN, mclapply_settings(given, length(X), call))
+  mclapply_run(job, call,
+    begin = function(job) evaluate_lapply(seq_along(X), mclapply_element, job, job$scene),
+    one = function(i, job) mclapply_element(i, job, job$scene)
+  )
+}
+
+# `begin` runs elements in a worker until there are no more, `one` runs an element here.
+mclapply_run <- function(job, call, begin, one) {
+  settings <- job$settings
+  n <- length(job$X)
+  if (n == 0L) {
+    return(mclapply_named(list(), job))
+  }
+  if (settings$mc.gc.reset.triggers) {
+    gc_reset_triggers(print_stats = FALSE, reset = FALSE)
+  }
+  notes <- mclapply_notes(n)
+  job$seeds <- mclapply_seeds(settings, n)
+  if (!job$forked && !is.null(job$seeds$first)) {
+    state <- globalenv()$.Random.seed
+    on.exit(rng_use(state))
+  }
+  job$note <- function(index, note) notes$times[[index]] <- note$time
+  task <- mclapply_task(job, call, begin, one, notes)
+  on <- if (!job$forked) mclapply_here(job, one)
+  mclapply_result(
+    run_through(task, on, mclapply_control(settings, n, job$forked)), job, notes, call
+  )
+}
+
+# The record of the run keeps these functions, and with them the variables of this call: the values
+# must not be among them.
+mclapply_task <- function(job, call, begin, one, notes) {
+  n <- length(job$X)
+  list(
+    verb = "mclapply", call = call, n = n, names = mclapply_names(job),
+    loop = function() begin(job),
+    replay = list(X = seq_len(n), FUN = mclapply_replay(job, one, notes), args = list()),
+    prefix = function(run, index) sprintf("%d/%.0f: ", notes$retries[[index]], index),
+    stop_on = "error",
+    on_retry = function(run, index, kind, cnd, event) {
+      mclapply_retry(run, job, notes, index, kind, cnd)
+    },
+    on_note = job$note,
+    limit_signal = job$settings$mc.timeout.signal
+  )
+}
+
+# What is learned of the elements while they run: how often each was tried again, the times of its
+# last try, and of which tries a failure has been told.
+mclapply_notes <- function(n) {
+  notes <- new.env(parent = emptyenv())
+  notes$retries <- integer(n)
+  notes$times <- vector("list", n)
+  notes$told <- character()
+  notes
+}
+
+mclapply_here <- function(job, one) {
+  settings <- job$settings
+  muffle <- function(mode) startsWith(mode, "m_")
+  structure(
+    list(
+      state = job$scene,
+      element = function(i) one(i, job),
+      muffle = c(warning = muffle(settings$mc.warnings), message = muffle(settings$mc.messages))
+    ),
+    class = "regatta_here"
+  )
+}
+
+# Which names the result has; `X` was made a list before if it was no plain vector.
+mclapply_names <- function(job) {
+  X <- job$X
+  if (job$settings$mc.use.names && is.character(X) && is.null(names(X))) X else names(X)
+}
+
+mclapply_named <- function(values, job) {
+  names(values) <- mclapply_names(job)
+  values
+}
+
+# Before an element is tried again: fewer workers if so asked, and a word about the failure, which
+# nobody would see otherwise; one word for the first error and one for the first death of a try.
+mclapply_retry <- function(run, job, notes, index, kind, cnd) {
+  retry <- notes$retries[[index]]
+  notes$retries[[index]] <- retry + 1L
+  notes$times[index] <- list(NULL)
+  most <- job$settings$workers[[retry + 2L]]
+  if (most < run$active) {
+    run$active <- most
+    run$executor$limit(most)
+  }
+  fatal <- mclapply_is_fatal(cnd, job)
+  key <- paste(retry, fatal)
+  if (!job$settings$mc.retry.silent && !key %in% notes$told) {
+    notes$told <- c(notes$told, key)
+    message(sprintf(
+      "%d: the first %s of this try, which is made again: %s", retry,
+      if (fatal) "death" else "error", conditionMessage(in_mc_words(cnd))
+    ))
+  }
+}
+
+# par_replay() runs the element in the session, with the numbers of its last try and no handlers
+# between the element and the user.
+mclapply_replay <- function(job, one, notes) {
+  job$forked <- FALSE
+  job$scene <- here_new()
+  job$handles <- FALSE
+  job$queue <- NULL
+  job$settings$mc.system.time <- FALSE
+  job$compress <- Inf
+  function(i) {
+    job$try <- notes$retries[[i]] + 1L
+    one(i, job)
+  }
+}

@@ -1,0 +1,251 @@
+#include "posix-shm.h"
+
+#include <R_ext/Altrep.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "shm-vector.h"
+#include "sys-fd.h"
+
+/*
+ * A vector that stands on a private mapping of an object. data1 is an external pointer to a
+ * mapping, data2 is NULL. What is written to it is seen by nobody else, forked children
+ * included. Its serialisation is that of an ordinary vector: the object has no name any more.
+ */
+typedef struct {
+  void *address;
+  size_t size;
+  R_xlen_t length;
+} mapping;
+
+static R_altrep_class_t class_logical, class_integer, class_double, class_complex, class_raw;
+
+static const char *name_of(SEXP name) { return Rf_translateChar(STRING_ELT(name, 0)); }
+
+static SEXP failure_with(const char *operation, int code, double available) {
+  const char *names[] = {"operation", "errno", "available", ""};
+  SEXP result = PROTECT(Rf_mkNamed(VECSXP, names));
+  SET_VECTOR_ELT(result, 0, Rf_mkString(operation));
+  SET_VECTOR_ELT(result, 1, Rf_ScalarInteger(code));
+  SET_VECTOR_ELT(result, 2, Rf_ScalarReal(available));
+  UNPROTECT(1);
+  return result;
+}
+
+static SEXP failure(const char *operation, int code) {
+  return failure_with(operation, code, NA_REAL);
+}
+
+/* Bytes that the file system of such objects has left, NA if it does not say. */
+static double available_at(int fd) {
+  struct statvfs info;
+  if (fstatvfs(fd, &info) < 0 || info.f_blocks == 0) return NA_REAL;
+  return (double)info.f_bavail * (double)info.f_frsize;
+}
+
+/* The system moves at most 2 GB in one call. */
+static const size_t most_at_once = (size_t)1 << 30;
+
+static int read_all(int fd, char *to, size_t size) {
+  for (size_t done = 0; done < size;) {
+    size_t want = size - done < most_at_once ? size - done : most_at_once;
+    ssize_t n = pread(fd, to + done, want, (off_t)done);
+    if (n == 0) return EIO;
+    if (n < 0 && errno != EINTR) return errno;
+    if (n > 0) done += (size_t)n;
+  }
+  return 0;
+}
+
+/* An object that is overwritten is replaced: whoever has the old one open or mapped keeps it as
+   it is, while truncating it would kill a reader. */
+SEXP ffi_posix_shm_write(SEXP name, SEXP x, SEXP overwrite) {
+  const char *path = name_of(name);
+  size_t size = (size_t)XLENGTH(x) * rg_shm_vector_unit(TYPEOF(x));
+  const char *data = size > 0 ? DATAPTR_RO(x) : NULL;
+  if (Rf_asLogical(overwrite) == TRUE && shm_unlink(path) < 0 && errno != ENOENT) {
+    return failure("shm_unlink", errno);
+  }
+  int fd = shm_open(path, O_CREAT | O_EXCL | O_RDWR, S_IRUSR | S_IWUSR);
+  if (fd < 0) return failure("shm_open", errno);
+  int code = size > 0 && rg_fd_reserve(fd, 0, (int64_t)size) < 0 ? errno : 0;
+  const char *operation = "reserve";
+  if (code == 0) {
+    /* Writing takes no page fault, as filling a mapping would for each page. */
+    operation = "write";
+    if (rg_fd_pwrite_all(fd, data, size, 0) < 0) code = errno;
+  }
+  if (code == 0) {
+    close(fd);
+    return R_NilValue;
+  }
+  shm_unlink(path);
+  int emptied = ftruncate(fd, 0) == 0; /* what it had got counts as available */
+  double available = emptied ? available_at(fd) : NA_REAL;
+  close(fd);
+  return failure_with(operation, code, available);
+}
+
+SEXP ffi_posix_shm_unlink(SEXP name) {
+  return shm_unlink(name_of(name)) < 0 ? failure("shm_unlink", errno) : R_NilValue;
+}
+
+SEXP ffi_posix_shm_unit(SEXP type) {
+  size_t unit = rg_shm_vector_unit((SEXPTYPE)Rf_asInteger(type));
+  return Rf_ScalarInteger(unit > 0 ? (int)unit : NA_INTEGER);
+}
+
+SEXP ffi_posix_shm_altrep(SEXP x) {
+  return Rf_ScalarInteger(!ALTREP(x) ? 0 : DATAPTR_OR_NULL(x) == NULL ? 1 : 2);
+}
+
+static mapping *mapping_of(SEXP x) { return R_ExternalPtrAddr(R_altrep_data1(x)); }
+
+static void mapping_finalize(SEXP pointer) {
+  mapping *map = R_ExternalPtrAddr(pointer);
+  if (!map) return;
+  R_ClearExternalPtr(pointer);
+  munmap(map->address, map->size);
+  free(map);
+}
+
+static R_altrep_class_t class_of(SEXPTYPE type) {
+  switch (type) {
+  case LGLSXP:
+    return class_logical;
+  case INTSXP:
+    return class_integer;
+  case REALSXP:
+    return class_double;
+  case CPLXSXP:
+    return class_complex;
+  default:
+    return class_raw;
+  }
+}
+
+static SEXP read_copy(int fd, SEXPTYPE type, R_xlen_t length, size_t size) {
+  SEXP x = PROTECT(Rf_allocVector(type, length));
+  int code = read_all(fd, (char *)DATAPTR_RO(x), size);
+  UNPROTECT(1);
+  return code == 0 ? x : failure("read", code);
+}
+
+/* An R error between mmap() and the finalizer would lose the mapping: R objects come first. */
+static SEXP map_private(int fd, SEXPTYPE type, R_xlen_t length, size_t size) {
+  mapping *map = malloc(sizeof *map);
+  if (!map) return failure("malloc", ENOMEM);
+  map->size = 0;
+  SEXP pointer = PROTECT(R_MakeExternalPtr(map, R_NilValue, R_NilValue));
+  map->address = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+  if (map->address == MAP_FAILED) {
+    int code = errno;
+    R_ClearExternalPtr(pointer);
+    free(map);
+    UNPROTECT(1);
+    return failure("mmap", code);
+  }
+  map->size = size;
+  map->length = length;
+  R_RegisterCFinalizerEx(pointer, mapping_finalize, TRUE);
+  SEXP x = R_new_altrep(class_of(type), pointer, R_NilValue);
+  UNPROTECT(1);
+  return x;
+}
+
+typedef struct {
+  int fd;
+  SEXPTYPE type;
+  R_xlen_t length;
+  size_t size;
+  int copy;
+} read_call;
+
+static SEXP read_run(void *data) {
+  read_call *call = data;
+#if defined(__APPLE__)
+  call->copy = 1; /* such objects cannot be mapped privately there */
+#endif
+  if (call->copy || call->size == 0) {
+    return read_copy(call->fd, call->type, call->length, call->size);
+  }
+  return map_private(call->fd, call->type, call->length, call->size);
+}
+
+static void read_end(void *data) { close(((read_call *)data)->fd); }
+
+SEXP ffi_posix_shm_read(SEXP name, SEXP type, SEXP length, SEXP size, SEXP copy) {
+  const char *path = name_of(name);
+  int fd = shm_open(path, O_RDONLY, 0);
+  if (fd < 0) return failure("shm_open", errno);
+  struct stat info;
+  int code = fstat(fd, &info) < 0 ? errno : 0;
+  shm_unlink(path);
+  read_call call = {fd, (SEXPTYPE)Rf_asInteger(type), (R_xlen_t)Rf_asReal(length),
+                    (size_t)Rf_asReal(size), Rf_asLogical(copy) == TRUE};
+#if defined(__APPLE__)
+  int fits = info.st_size >= (off_t)call.size; /* sizes are of whole pages there */
+#else
+  int fits = info.st_size == (off_t)call.size;
+#endif
+  if (code != 0 || !fits) {
+    close(fd);
+    return failure(code != 0 ? "fstat" : "size", code);
+  }
+  return R_ExecWithCleanup(read_run, &call, read_end, &call);
+}
+
+/* ALTREP methods, under R's own names. Not set: Duplicate, Serialized_state and others; R's
+   defaults make ordinary vectors, which is what a copy should be. */
+
+static R_xlen_t posix_Length(SEXP x) { return mapping_of(x)->length; }
+
+static void *posix_Dataptr(SEXP x, Rboolean writable) {
+  (void)writable;
+  return mapping_of(x)->address;
+}
+
+static const void *posix_Dataptr_or_null(SEXP x) { return mapping_of(x)->address; }
+
+static Rboolean posix_Inspect(SEXP x, int pre, int deep, int pvec,
+                              void (*inspect_subtree)(SEXP, int, int, int)) {
+  (void)pre, (void)deep, (void)pvec, (void)inspect_subtree;
+  Rprintf("<POSIX shared memory: %.0f elements, %.0f bytes>\n", (double)mapping_of(x)->length,
+          (double)mapping_of(x)->size);
+  return TRUE;
+}
+
+#define POSIX_ELT(name, type) \
+  static type name##_Elt(SEXP x, R_xlen_t i) { return ((const type *)mapping_of(x)->address)[i]; }
+
+POSIX_ELT(posix_logical, int)
+POSIX_ELT(posix_integer, int)
+POSIX_ELT(posix_double, double)
+POSIX_ELT(posix_complex, Rcomplex)
+POSIX_ELT(posix_raw, Rbyte)
+
+static void set_common(R_altrep_class_t class) {
+  R_set_altrep_Length_method(class, posix_Length);
+  R_set_altrep_Inspect_method(class, posix_Inspect);
+  R_set_altvec_Dataptr_method(class, posix_Dataptr);
+  R_set_altvec_Dataptr_or_null_method(class, posix_Dataptr_or_null);
+}
+
+#define POSIX_CLASS(name, alt)                                            \
+  class_##name = R_make_##alt##_class("posix_" #name, "regatta", dll);    \
+  set_common(class_##name);                                               \
+  R_set_##alt##_Elt_method(class_##name, posix_##name##_Elt);
+
+void rg_posix_shm_init(DllInfo *dll) {
+  POSIX_CLASS(logical, altlogical)
+  POSIX_CLASS(integer, altinteger)
+  POSIX_CLASS(double, altreal)
+  POSIX_CLASS(complex, altcomplex)
+  POSIX_CLASS(raw, altraw)
+}

@@ -1,0 +1,133 @@
+set.seed(30)
+detritus <- detritus_snapshot()
+
+new_name <- function() sprintf("/rg_sem_%d", Sys.getpid())
+
+# Evaluates fun(...) in a forked process and returns a function that waits for its value.
+fork_call <- function(fun, ...) {
+  withr::local_preserve_seed()
+  args <- list(...)
+  handle <- par_call(do.call(fun, args), .control = two_workers())
+  function(timeout = 30) par_value(handle, timeout)
+}
+
+test_that("a named semaphore counts", {
+  name <- new_name()
+  error <- expect_error(sem_open(name), class = "regatta_error_posix")
+  expect_match(conditionMessage(error), "cannot open the semaphore \"/rg_sem_")
+  sem <- sem_open(name, create = TRUE, value = 2)
+  withr::defer(try(sem_unlink(name), silent = TRUE))
+  expect_type(sem, "externalptr")
+  expect_s3_class(sem, "sem")
+  expect_null(sem_wait(sem))
+  expect_null(sem_wait(sem))
+  expect_false(withVisible(sem_post(sem))$visible)
+  sem_wait(sem)
+  sem_close(sem)
+  sem_unlink(name)
+  expect_error(sem_unlink(name), class = "regatta_error_posix")
+})
+
+test_that("a semaphore that is there is opened, refused or replaced", {
+  name <- new_name()
+  sem <- sem_open(name, create = TRUE, value = 1)
+  withr::defer(try(sem_unlink(name), silent = TRUE))
+  expect_error(sem_open(name, create = TRUE), "overwrite = TRUE", class = "regatta_error_posix")
+  same <- sem_open(name)
+  sem_wait(same)
+  sem_post(sem)
+  fresh <- sem_open(name, create = TRUE, overwrite = TRUE, value = 3)
+  for (k in 1:3) sem_wait(fresh)
+  for (s in list(sem, same, fresh)) sem_close(s)
+})
+
+test_that("a wait in one process ends by a post in another", {
+  name <- new_name()
+  sem <- sem_open(name, create = TRUE)
+  withr::defer(try(sem_unlink(name), silent = TRUE))
+  value <- fork_call(function(name) {
+    own <- sem_open(name)
+    sem_wait(own)
+    "awake"
+  }, name)
+  expect_error(value(0.3), class = "regatta_error_pending")
+  sem_post(sem)
+  expect_identical(value(), "awake")
+  sem_close(sem)
+})
+
+test_that("waits can be interrupted", {
+  skip_unless_linux()
+  got <- fault_run(function(name) {
+    sem <- sem_open(name, create = TRUE)
+    sem_unlink(name)
+    id <- semv_open(0)
+    interrupted <- function(code) {
+      system(sprintf("(sleep 0.3; kill -INT %d) &", Sys.getpid()))
+      tryCatch({
+        code
+        FALSE
+      }, interrupt = function(e) TRUE)
+    }
+    got <- c(interrupted(sem_wait(sem)), interrupted(semv_wait(id)))
+    semv_unlink(id)
+    got
+  }, list(name = new_name()))$value
+  expect_identical(got, c(TRUE, TRUE))
+})
+
+test_that("a closed semaphore says so, and closing twice does no harm", {
+  name <- new_name()
+  sem <- sem_open(name, create = TRUE)
+  sem_unlink(name)
+  sem_close(sem)
+  for (use in list(sem_post, sem_wait, sem_close)) expect_error(use(sem), "closed")
+})
+
+test_that("a System V semaphore counts", {
+  id <- semv_open(1)
+  expect_s3_class(id, "semv")
+  expect_type(unclass(id), "integer")
+  expect_null(semv_wait(id))
+  expect_false(withVisible(semv_post(id))$visible)
+  semv_wait(id, undo = FALSE)
+  semv_unlink(id)
+  for (use in list(semv_wait, semv_post, semv_unlink)) {
+    expect_error(use(id), class = "regatta_error_posix")
+  }
+})
+
+test_that("what a process has taken is given back when it is killed, unless undo is off", {
+  id <- semv_open(2)
+  withr::defer(try(semv_unlink(id), silent = TRUE))
+  die <- function(id, undo) {
+    semv_wait(id, undo = undo)
+    tools::pskill(Sys.getpid(), tools::SIGKILL)
+    Sys.sleep(60)
+  }
+  expect_error(fork_call(die, id, TRUE)(), class = "regatta_error_death")
+  semv_wait(id)
+  semv_wait(id)
+  semv_post(id)
+  expect_error(fork_call(die, id, FALSE)(), class = "regatta_error_death")
+  value <- fork_call(function(id) semv_wait(id), id)
+  expect_error(value(0.3), class = "regatta_error_pending")
+  semv_post(id)
+  value()
+})
+
+test_that("wrong arguments are errors that name them", {
+  expect_error(sem_open(1), class = "regatta_error_argument")
+  expect_error(sem_open("/x", create = NA), class = "regatta_error_argument")
+  expect_error(sem_open("/x", create = TRUE, value = -1), class = "regatta_error_argument")
+  expect_error(sem_post("/x"), class = "regatta_error_argument")
+  expect_error(sem_unlink(NA_character_), class = "regatta_error_argument")
+  expect_error(semv_open(-1), class = "regatta_error_argument")
+  expect_error(semv_open(40000), class = "regatta_error_argument")
+  expect_error(semv_wait(1), class = "regatta_error_argument")
+  expect_error(semv_post(structure(1L, class = "semv"), undo = 1), class = "regatta_error_argument")
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})
