@@ -45,9 +45,9 @@ static layout layout_of(const string_header *header) {
 
 /* Storing. */
 
-/* Numbers the strings, unless it pays not to: with more distinct strings than half of all, the
-   numbers would take more room than they save. A sample tells early: of m strings drawn from d
-   that are equally frequent, about m^2 / 2d have been there before. */
+/* Whether to number the strings: with more distinct strings than half of all, the numbers would
+   take more room than they save. A sample tells early: of m strings drawn from d that are
+   equally frequent, about m^2 / 2d have been there before. */
 static int repeats_enough(const uintptr_t *keys, int64_t n) {
   enum { SAMPLE = 65536, PIECE = 256 };
   if (n <= 4 * SAMPLE) return 1;
