@@ -202,19 +202,29 @@ static SEXP made_of(SEXP x, const content *from) {
   return made;
 }
 
+/* All strings, by element: of `made`, in which each string is made first, since a look at what it
+   is made of would cost as much for every element. */
+static SEXP all_strings(const content *from, SEXP made) {
+  uint64_t distinct = (uint64_t)from->header->distinct;
+  R_xlen_t n = (R_xlen_t)from->header->length;
+  for (uint64_t k = 0; k < distinct; k++) string_at(from, made, k);
+  if (!from->header->indexed) return made;
+  const SEXP *strings = STRING_PTR_RO(made);
+  SEXP all = PROTECT(Rf_allocVector(STRSXP, n));
+  for (R_xlen_t i = 0; i < n; i++) {
+    if (from->numbers[i] >= distinct) fail_damaged();
+    SET_STRING_ELT(all, i, strings[from->numbers[i]]);
+  }
+  UNPROTECT(1);
+  return all;
+}
+
 static SEXP expand(SEXP x) {
   SEXP state = R_altrep_data2(x);
   if (VECTOR_ELT(state, EXPANDED) != R_NilValue) return VECTOR_ELT(state, EXPANDED);
   content from = content_of(x);
   SEXP made = made_of(x, &from);
-  R_xlen_t n = (R_xlen_t)from.header->length;
-  for (R_xlen_t k = 0; k < (R_xlen_t)from.header->distinct; k++) string_at(&from, made, (uint64_t)k);
-  SEXP all = made;
-  if (from.header->indexed) {
-    all = PROTECT(Rf_allocVector(STRSXP, n));
-    for (R_xlen_t i = 0; i < n; i++) SET_STRING_ELT(all, i, string_at(&from, made, from.numbers[i]));
-    UNPROTECT(1);
-  }
+  SEXP all = all_strings(&from, made);
   PROTECT(all);
   remember(x, EXPANDED, all, NULL);
   UNPROTECT(1);
@@ -285,9 +295,8 @@ static SEXP copy_strings(const void *data, int64_t size, SEXPTYPE type, R_xlen_t
   content from = {header, (const uint32_t *)(base + at.numbers), (const uint64_t *)(base + at.ends),
                   (const unsigned char *)(base + at.encodings), base + at.text};
   SEXP made = PROTECT(Rf_allocVector(STRSXP, (R_xlen_t)header->distinct));
-  SEXP x = PROTECT(header->indexed ? Rf_allocVector(STRSXP, length) : made);
-  for (R_xlen_t i = 0; i < length; i++) SET_STRING_ELT(x, i, string_at(&from, made, number_of(&from, i)));
-  UNPROTECT(2);
+  SEXP x = all_strings(&from, made);
+  UNPROTECT(1);
   return x;
 }
 
