@@ -47,16 +47,20 @@ static layout layout_of(const string_header *header) {
 
 /* Whether to number the strings: with more distinct strings than half of all, the numbers would
    take more room than they save. A sample tells early: of m strings drawn from d that are
-   equally frequent, about m^2 / 2d have been there before. */
+   equally frequent, about m^2 / 2d have been there before. Its places follow no pattern, which
+   the strings might follow too. */
 static int repeats_enough(const uintptr_t *keys, int64_t n) {
   enum { SAMPLE = 65536, PIECE = 256 };
   if (n <= 4 * SAMPLE) return 1;
   uintptr_t some[PIECE];
   int32_t numbers[PIECE];
   rg_string_index *seen = rg_string_index_create(SAMPLE);
-  int64_t step = n / SAMPLE;
+  uint64_t place = 0;
   for (int64_t done = 0; seen && done < SAMPLE; done += PIECE) {
-    for (int j = 0; j < PIECE; j++) some[j] = keys[(done + j) * step];
+    for (int j = 0; j < PIECE; j++) {
+      place = place * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX generator */
+      some[j] = keys[(place >> 16) % (uint64_t)n];
+    }
     if (rg_string_index_add(seen, some, PIECE, numbers) != RG_STRING_INDEX_OK) break;
   }
   double repeats = seen ? SAMPLE - (double)rg_string_index_count(seen) : SAMPLE;

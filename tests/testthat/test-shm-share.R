@@ -201,3 +201,14 @@ test_that("shm_copy() keeps the kind of what it copies", {
   expect_false(.Call(ffi_shm_is, copy$s@v))
   expect_false(.Call(ffi_shm_is, attr(copy, "big")))
 })
+
+test_that("repeats are found in vectors of any pattern", {
+  u <- sprintf("s%d", 1:70000)
+  for (x in list(rep(u, 9), rep(u, each = 9), sample(u, 6e5, TRUE))) {
+    shared <- shm_share(x)
+    expect_lt(sum(utils::head(shm_info()$regions$bytes, 1L)), 6e6)
+    expect_identical(shared[c(1L, 77777L, length(x))], x[c(1L, 77777L, length(x))])
+  }
+  distinct <- shm_share(sprintf("s%d", 1:6e5))
+  expect_identical(distinct[599999:600000], c("s599999", "s600000"))
+})
