@@ -64,7 +64,7 @@ inline void poll_if_due(Process& process, double us_since_last) {
 // What checks that follow each other closely are answered with is at most this old: some 50 us.
 constexpr Ticks fresh_ticks = 100000;
 
-inline bool look_on_main(Process& process, const Frame& frame) {
+REGATTA_NOINLINE inline bool look_on_main(Process& process, const Frame& frame) {
   if (frame.interrupts && interrupted_here(process, frame)) return true;
   if (ticks_now() - process.last_poll < fresh_ticks && !process.output.waits()) return false;
   if (!poll_host(process)) return false;
