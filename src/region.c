@@ -283,4 +283,3 @@ void rg_region_after_fork(void) {
 }
 
 const rg_region *rg_region_first(void) { return regions; }
-int64_t rg_region_bytes(void) { return bytes; }

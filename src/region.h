@@ -85,8 +85,7 @@ rg_region *rg_region_at(const void *start, int64_t size);
 /* A forked process begins: what it has now, its parent has as well. */
 void rg_region_after_fork(void);
 
-/* Regions of this process, newest first, and their bytes. */
+/* Regions of this process, newest first. */
 const rg_region *rg_region_first(void);
-int64_t rg_region_bytes(void);
 
 #endif
