@@ -4,7 +4,7 @@
 # A step that fails without a failed expectation counts as one failure.
 set -uo pipefail
 mkdir -p .build
-rm -f .build/*-report.csv
+rm -f .build/*-report.csv .build/*-failures.txt
 export REGATTA_SOURCE="$PWD"
 checked=$PWD/.build/regatta.Rcheck
 other_failures=0
@@ -77,6 +77,8 @@ done
 
 printf '\n'
 printf '%s\n' "${lines[@]}"
+# Once more what failed, at the end: often nothing else of a long log is kept.
+cat .build/*-failures.txt 2>/dev/null | cut -c 1-160 | head -n 24
 failed=$(($(sum_column 2) + other_failures))
 printf '\n%d passed, %d failed, %d skipped\n' "$(sum_column 1)" "$failed" "$(sum_column 3)"
 [ "$failed" = 0 ]

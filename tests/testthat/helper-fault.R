@@ -97,7 +97,8 @@ fault_end <- function(session) {
   for (pid in marked_pids(session$mark)) {
     tools::pskill(pid, tools::SIGKILL)
   }
-  session$process$kill()
+  # What it cannot end, the check for detritus finds.
+  try(session$process$kill(), silent = TRUE)
   unlink(session$dir, recursive = TRUE)
 }
 

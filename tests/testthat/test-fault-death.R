@@ -135,13 +135,21 @@ test_that("SIGSEGV sent from outside is named too", {
 
 test_that("a stack overflow in C is a death by SIGSEGV and nothing worse", {
   skip_unless_linux()
+  # Where the stack has no limit the machine's memory would be used up instead.
   library <- fault_compile(c(
+    "#include <sys/resource.h>",
     "static int deeper(volatile char *p) {",
     "  volatile char block[65536];",
     "  block[0] = p ? *p : 0;",
     "  return deeper(block) + block[0];",
     "}",
-    "void overflow(int *x) { *x = deeper(0); }"
+    "void overflow(int *x) {",
+    "  struct rlimit limit;",
+    "  getrlimit(RLIMIT_STACK, &limit);",
+    "  limit.rlim_cur = 8 << 20;",
+    "  setrlimit(RLIMIT_STACK, &limit);",
+    "  *x = deeper(0);",
+    "}"
   ), "overflow")
   got <- collect(1:3, function(i) {
     if (i == 2L) {

@@ -41,7 +41,7 @@ test_that("an object has the size of the data and can be read by its owner alone
   expect_identical(info$size, 80)
   expect_identical(format(info$mode), "600")
   expect_identical(obj[c("type", "length", "size")], list(type = 14L, length = 10, size = 80))
-  allocate_from_shm(obj)
+  expect_identical(allocate_from_shm(obj), 1:10 + 0)
 })
 
 test_that("an object can be read once", {
@@ -185,7 +185,7 @@ test_that("which vectors are shared can be chosen, and a failure leaves none", {
     vectors2shm(list(c(1, 2), c(3, 4), c(5, 6)), name_prefix = prefix), class = "regatta_error_posix"
   )
   expect_identical(objects_left(), sub("^/", "", taken$name))
-  allocate_from_shm(taken)
+  expect_identical(allocate_from_shm(taken), 1)
 })
 
 test_that("nothing is left behind", {

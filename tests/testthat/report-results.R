@@ -1,0 +1,29 @@
+# What a run of a suite comes to, in files: used by tests/testthat.R and tools/run-tests.R.
+
+# Writes FILE.csv with the counts and, next to it, FILE-failures.txt with a few lines on every
+# failure, and returns the counts. `results` is what `test_dir()` returns. An error counts as a
+# failed expectation.
+write_report <- function(results, file) {
+  table <- as.data.frame(results)
+  counts <- data.frame(
+    passed = sum(table$passed),
+    failed = sum(table$failed) + sum(table$error),
+    skipped = sum(table$skipped)
+  )
+  if (nzchar(file)) {
+    write.csv(counts, file, row.names = FALSE)
+    writeLines(as.character(describe_failures(results)), sub("\\.csv$", "-failures.txt", file))
+  }
+  counts
+}
+
+describe_failures <- function(results) {
+  unlist(lapply(results, function(test) {
+    failed <- c("expectation_failure", "expectation_error")
+    lapply(Filter(function(r) inherits(r, failed), test$results), function(r) {
+      message <- utils::head(strsplit(conditionMessage(r), "\n", fixed = TRUE)[[1]], 8L)
+      line <- if (is.null(r$srcref)) "" else paste0(":", r$srcref[[1]])
+      c(paste0(test$file, line, ": ", test$test), paste0("  ", substr(message, 1L, 120L)))
+    })
+  }))
+}
