@@ -33,8 +33,14 @@ inline auto call_with(F& f, Index i) -> decltype(f(i)) {
 template <class Index, class F>
 struct IndexLoop : Loop {
   IndexLoop(Pool& with, Index begin, std::uint64_t size, std::uint64_t per_unit, F& f)
-      : Loop(with.process(), &IndexLoop::run_range), pool(with), first(begin), count(size),
-        step(per_unit), body(f) {}
+      : Loop(with.process(), &IndexLoop::run_range, last_cost()), pool(with), first(begin),
+        count(size), step(per_unit), body(f) {}
+
+  // One for each type of body, which with a lambda is one for each place in the code.
+  static std::atomic<float>& last_cost() {
+    static std::atomic<float> cost(0.0f);
+    return cost;
+  }
 
   static void run_range(Loop& loop, Range range, Desk* desk) {
     IndexLoop& self = static_cast<IndexLoop&>(loop);

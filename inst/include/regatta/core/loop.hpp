@@ -47,10 +47,10 @@ struct Loop {
   // Calls the body for the units of the range.
   using Run = void (*)(Loop& loop, Range range, Desk* desk);
 
-  Loop(Process& in, Run with)
+  Loop(Process& in, Run with, std::atomic<float>& last_cost)
       : run(with), process(in), slots(nullptr), slot_count(1), threads(1), max_units(max_piece),
         ticks_per_us(1000.0), start(0), interrupts(interrupts_before(in)), parent(nullptr),
-        task(nullptr), token(nullptr), cost(0.0f), cancelled(false) {}
+        task(nullptr), token(nullptr), usual_cost(last_cost), cost(0.0f), cancelled(false) {}
 
   // Ends the loop at everybody's next piece.
   void cancel() { cancelled.store(true, std::memory_order_relaxed); }
@@ -58,6 +58,18 @@ struct Loop {
   bool stopped() const {
     return process.interrupts() != interrupts || cancelled.load(std::memory_order_relaxed) ||
            (token && token->requested());
+  }
+
+  // For the next loop with the same body: the mean of all units, since a loop may end with short
+  // ones. Threads would fight for the place if each wrote to it, so that only a clear change is
+  // written down.
+  void remember_cost(Unit units) {
+    const float now = static_cast<float>(ticks_now() - start) * static_cast<float>(threads) /
+                      static_cast<float>(units);
+    const float before = usual_cost.load(std::memory_order_relaxed);
+    if (now > 2.0f * before || 2.0f * now < before) {
+      usual_cost.store(now, std::memory_order_relaxed);
+    }
   }
 
   bool is_below(const Loop* other) const {
@@ -81,6 +93,9 @@ struct Loop {
   const Cancellation* token;
   Failure failure;
 
+  // Ticks per unit in the last loop with this body, 0 if there was none. It decides only when
+  // helpers are called, since this loop may be a different one. relaxed: a guess.
+  std::atomic<float>& usual_cost;
   // Ticks per unit as the caller last saw it, 0 while unknown. relaxed: a guess to pace by.
   std::atomic<float> cost;
   // relaxed: "stop when you can".
@@ -150,7 +165,8 @@ inline bool steal(Loop& loop, unsigned own, Pace& pace) {
   return false;
 }
 
-// Works for the loop, from `now` on, until nothing is left to begin. `after_piece(pace)` is called between pieces.
+// Works for the loop, from `now` on, until nothing is left to begin. `after_piece(pace)` is called
+// between pieces.
 template <class AfterPiece>
 void work_for(Loop& loop, Desk* desk, unsigned own, Ticks now, const AfterPiece& after_piece) {
   try {

@@ -87,13 +87,22 @@ inline void Pool::run_together(Loop& loop, Unit units, Desk& desk) {
   loop.slot_count = slot_count();
   loop.slots[0].set(Range{0, units});
   level.gate.open(&loop, loop.threads - 1);
-  if (watching_.load(std::memory_order_relaxed) == 0) rouse();
-
+  // Called only after its first unit a helper would do too few of a loop of few, long units.
   Ticks next_call = loop.start;
+  const float usual = loop.usual_cost.load(std::memory_order_relaxed);
+  if (is_enough(units - 1, usual)) {
+    next_call = call_first_helper(loop.start);
+  } else if (watching_.load(std::memory_order_relaxed) == 0) {
+    rouse();
+  }
+
   work_for(loop, &desk, 0, loop.start, [this, &loop, &next_call](const Pace& pace) {
     attend(loop, pace, &next_call);
   });
   if (level.gate.close() > 0) wait_for_helpers(loop, desk, level.gate);
+  // The smallest loops would notice one more look at the clock.
+  const double last = std::max(loop.cost.load(std::memory_order_relaxed), usual);
+  if (is_enough(units, last)) loop.remember_cost(units);
 }
 
 // Between two pieces of the caller: lets others know what a unit costs, calls helpers if there is
@@ -103,11 +112,14 @@ inline void Pool::attend(Loop& loop, const Pace& pace, Ticks* next_call) {
   if (!next_call) return;
   loop.cost.store(static_cast<float>(pace.cost()), std::memory_order_relaxed);
   if (static_cast<std::int64_t>(pace.now() - *next_call) < 0) return;
-  const double work = loop.slots[0].peek().size() * pace.cost();
-  if (work < wake_us * ticks_per_us_) return;
+  if (!is_enough(loop.slots[0].peek().size(), pace.cost())) return;
+  *next_call = call_first_helper(pace.now());
+}
+
+// One that calls the others. Returns when to try again, should it find no time.
+inline Ticks Pool::call_first_helper(Ticks now) {
   call_helpers(1);
-  // One of them calls the others; should it find no time, this is tried again.
-  *next_call = pace.now() + static_cast<Ticks>(1000.0 * ticks_per_us_);
+  return now + static_cast<Ticks>(1000.0 * ticks_per_us_);
 }
 
 // The caller has nothing left to begin. It takes back what helpers have not begun and helps with
@@ -181,10 +193,12 @@ inline void Pool::help(Desk& desk, Gate& gate, Loop& loop) {
   Pace pace(loop, ticks_now());
   if (steal(loop, own, pace)) {
     // While the caller's first unit takes its time, each unit is taken to last as long as that.
-    const double cost =
-        pace.cost() > 0.0 ? pace.cost() : static_cast<double>(pace.now() - loop.start);
-    const double work = loop.slots[0].peek().size() * cost;
-    if (work > wake_us * ticks_per_us_ && Gate::has_room(gate.peek())) call_helpers(2);
+    const double so_far = static_cast<double>(pace.now() - loop.start);
+    const double usual = loop.usual_cost.load(std::memory_order_relaxed);
+    const double cost = pace.cost() > 0.0 ? pace.cost() : std::max(usual, so_far);
+    if (is_enough(loop.slots[0].peek().size(), cost) && Gate::has_room(gate.peek())) {
+      call_helpers(2);
+    }
     work_for(loop, &desk, own, ticks_now(), [](const Pace&) {});
   }
   leave(gate);

@@ -72,6 +72,7 @@ class REGATTA_SHARED Pool : public Company {
   bool help_below(Desk& desk, const Loop& above);
   void run_alone(Loop& loop, Unit units);
   void run_together(Loop& loop, Unit units, Desk& desk);
+  Ticks call_first_helper(Ticks now);
   void attend(Loop& loop, const Pace& pace, Ticks* next_call);
   void wait_for_helpers(Loop& loop, Desk& desk, Gate& gate);
   void doze(const Gate& gate);
@@ -92,6 +93,9 @@ class REGATTA_SHARED Pool : public Company {
   double us_since(Ticks then) const {
     return static_cast<double>(ticks_now() - then) / ticks_per_us_;
   }
+
+  // Whether units of this cost, in ticks, are worth waking a helper for.
+  bool is_enough(Unit units, double cost) const { return units * cost > wake_us * ticks_per_us_; }
 
   // A slot for the caller, then one per desk.
   unsigned slot_count() const { return helper_count_ + guests + 1; }
