@@ -5,7 +5,7 @@ executor_fork <- function(plan) {
   pool <- .Call(ffi_fork_pool_create, as.double(plan$n), as.integer(plan$workers), list(
     as.double(if (is.null(plan$control$batch)) 0 else plan$control$batch),
     if (plan$control$shm) as.double(plan$control$shm_min) else Inf,
-    plan$control$copy,
+    copy_code(plan$control),
     plan$control$stdout != "drop", plan$control$stderr != "drop",
     shm_limit(), shm_keep(), is.finite(plan$control$cpu_timeout)
   ))
@@ -23,6 +23,11 @@ executor_fork <- function(plan) {
     guard = function(code) .Call(ffi_fork_pool_guard, pool, quote(code), environment()),
     stop = function() .Call(ffi_fork_pool_stop, pool)
   )
+}
+
+# rg_copy of src/shm-view.h.
+copy_code <- function(control) {
+  if (!control$copy) 0L else if (isTRUE(control$lazy_strings)) 1L else 2L
 }
 
 # list(pid, error): the pid is NA if there is no worker, and error the system's reason.

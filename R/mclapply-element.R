@@ -8,14 +8,23 @@ mclapply_job <- function(X, FUN, settings) {
     need_parallel()
   }
   forked <- settings$forked
-  compress <- settings$mc.compress.chars
   list(
     X = X, FUN = FUN, settings = settings, forked = forked,
     scene = if (forked) evaluator else here_new(),
     handles = mclapply_handles(settings, forked),
     queue = settings$mc.prio.queue, affinity = affinity,
-    compress = if (!forked) Inf else if (isTRUE(compress)) mclapply_compress_min else compress
+    compress = if (forked) mclapply_compress_from(settings) else Inf
   )
+}
+
+# From which length on character vectors are compressed here, Inf: none. In shared memory they are
+# distinct strings and an index by themselves.
+mclapply_compress_from <- function(settings) {
+  if (mclapply_share_from(settings) == mclapply_shm_min) {
+    return(Inf)
+  }
+  compress <- settings$mc.compress.chars
+  if (isTRUE(compress)) mclapply_compress_min else compress
 }
 
 # Shorter character vectors are written as they are at less cost.

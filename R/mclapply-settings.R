@@ -183,6 +183,11 @@ workers_by_try <- function(retry, cores, force_fork) {
 # From this many bytes on a vector is worth a span of shared memory, whatever is asked for.
 mclapply_shm_min <- 65536
 
+# In bytes.
+mclapply_share_from <- function(settings) {
+  max(mclapply_shm_min, 8 * settings$mc.share.vectors)
+}
+
 mclapply_control <- function(settings, n, forked) {
   relay <- c(m_signal = "capture", signal = "capture")
   mode <- function(x) if (x %in% names(relay)) relay[[x]] else "drop"
@@ -201,8 +206,10 @@ mclapply_control <- function(settings, n, forked) {
     batch = if (!settings$mc.preschedule) 1L,
     priority = if (any(settings$mc.priority != 1)) -settings$mc.priority,
     shm = is.finite(share) || settings$mc.shm.ipc,
-    shm_min = max(mclapply_shm_min, 8 * share), copy = settings$mc.share.copy
+    shm_min = mclapply_share_from(settings), copy = settings$mc.share.copy
   )
+  # `mc.share.copy` is about vectors of numbers; the strings are this session's own in any case.
+  control$lazy_strings <- TRUE
   control$dump <- c(
     partial = "partial", full = "frames", full_global = "full", no = "no"
   )[[settings$mc.dump.frames]]

@@ -8,7 +8,6 @@
 #include "encode-share.h"
 #include "shm-string.h"
 #include "shm-vector.h"
-#include "shm-view.h"
 
 /* Vectors up to this many bytes are copied as they are; larger ones are serialised. */
 enum { PLAIN_MAX = 16384 };
@@ -122,7 +121,7 @@ void rg_encode(SEXP value, rg_arena *arena, int64_t share_from, rg_buffer *out) 
                                        : encode_atomic(value, out))) {
     encode_call call = {value, arena, share_from, out};
     append_byte(out, 'S');
-    rg_shm_view_begin(arena, 0);
+    rg_shm_view_begin(arena, RG_COPY_NONE);
     R_UnwindProtect(serialize_value, &call, leave_context, NULL, NULL);
   }
 }
@@ -202,7 +201,7 @@ static SEXP unserialize_value(void *data) {
   return R_Unserialize(&stream);
 }
 
-SEXP rg_decode(const void *bytes, size_t size, rg_arena *arena, int copy) {
+SEXP rg_decode(const void *bytes, size_t size, rg_arena *arena, rg_copy copy) {
   reader in = {bytes, (const char *)bytes + size};
   switch (take_byte(&in)) {
   case 'N':

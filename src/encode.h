@@ -5,6 +5,7 @@
 
 #include "arena.h"
 #include "buffer.h"
+#include "shm-view.h"
 
 /*
  * Values as bytes. The first byte says which form follows:
@@ -24,8 +25,8 @@
    arena is NULL. Raises an R error for what cannot leave its process. */
 void rg_encode(SEXP value, rg_arena *arena, int64_t share_from, rg_buffer *out);
 
-/* The value of the `size` bytes at `bytes`. `copy`: no shared vectors, ordinary ones. */
-SEXP rg_decode(const void *bytes, size_t size, rg_arena *arena, int copy);
+/* The value of the `size` bytes at `bytes`. */
+SEXP rg_decode(const void *bytes, size_t size, rg_arena *arena, rg_copy copy);
 
 /* Raises the R error for memory that could not be had: for a result of a run, or for an object. */
 void rg_encode_full(rg_arena_status status, rg_arena_need need, int in_run);

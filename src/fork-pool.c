@@ -139,7 +139,7 @@ static rg_pool *new_pool(int64_t elements, int workers, int64_t batch) {
   return pool;
 }
 
-/* options: list(batch (0: grow), share_from (bytes, Inf: never), copy, send_stdout,
+/* options: list(batch (0: grow), share_from (bytes, Inf: never), copy (rg_copy), send_stdout,
    send_stderr, limit (bytes of shared memory), keep (bytes kept warm), wants_cpu) */
 SEXP ffi_fork_pool_create(SEXP elements, SEXP workers, SEXP options) {
   double from = Rf_asReal(VECTOR_ELT(options, 1));
@@ -150,7 +150,7 @@ SEXP ffi_fork_pool_create(SEXP elements, SEXP workers, SEXP options) {
   pool->open = 1;
   rg_block_run_begin();
   pool->share_from = from < 9e18 ? (int64_t)from : INT64_MAX;
-  pool->copy = Rf_asLogical(VECTOR_ELT(options, 2)) == TRUE;
+  pool->copy = (rg_copy)Rf_asInteger(VECTOR_ELT(options, 2));
   pool->streams[RG_STDOUT] = Rf_asLogical(VECTOR_ELT(options, 3)) ? RG_STREAM_SEND : RG_STREAM_DROP;
   pool->streams[RG_STDERR] = Rf_asLogical(VECTOR_ELT(options, 4)) ? RG_STREAM_SEND : RG_STREAM_DROP;
   pool->arena->limit = limit < 9e18 ? (int64_t)limit : INT64_MAX;

@@ -7,6 +7,7 @@
 #include "arena.h"
 #include "buffer.h"
 #include "control.h"
+#include "shm-view.h"
 #include "sys-process.h"
 
 /* A pool of forked workers, as its parent sees it. A slot is a place for a worker: when
@@ -42,7 +43,7 @@ typedef struct rg_pool {
   int open;        /* the workers may still be running */
   int unread;      /* the last look left news behind */
   int lost_spans;  /* a worker was killed: it may have reserved memory in vain */
-  int copy;
+  rg_copy copy;
   int wants_cpu;   /* workers note the CPU time at which an element begins */
   int64_t share_from;
   rg_stream_mode streams[RG_STREAMS];

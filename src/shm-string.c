@@ -304,7 +304,7 @@ static SEXP copy_strings(const void *data, int64_t size, SEXPTYPE type, R_xlen_t
   return x;
 }
 
-static const rg_shm_view_maker string_maker = {least_bytes, open_string, copy_strings};
+static const rg_shm_view_maker string_maker = {RG_COPY_ALL, least_bytes, open_string, copy_strings};
 
 static SEXP string_Unserialize(SEXP class, SEXP state) {
   (void)class;

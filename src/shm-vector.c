@@ -102,7 +102,7 @@ static SEXP copy_vector(const void *data, int64_t size, SEXPTYPE type, R_xlen_t 
   return x;
 }
 
-static const rg_shm_view_maker vector_maker = {least_bytes, rg_shm_vector_new, copy_vector};
+static const rg_shm_view_maker vector_maker = {RG_COPY_NUMBERS, least_bytes, rg_shm_vector_new, copy_vector};
 
 static SEXP shm_Unserialize(SEXP class, SEXP state) {
   (void)class;

@@ -21,11 +21,11 @@ typedef struct {
 } rg_handle;
 
 static rg_arena *context_arena;
-static int context_copies;
+static rg_copy context_copy;
 
-void rg_shm_view_begin(rg_arena *arena, int copy) {
+void rg_shm_view_begin(rg_arena *arena, rg_copy copy) {
   context_arena = arena;
-  context_copies = copy;
+  context_copy = copy;
 }
 
 void rg_shm_view_finish(void) { context_arena = NULL; }
@@ -227,6 +227,8 @@ static SEXP copy_mapped(char *data, const rg_handle *handle, const rg_shm_view_m
   return x;
 }
 
+static int wants_copy(const rg_shm_view_maker *maker) { return context_copy >= maker->copied_from; }
+
 static SEXP resolve_arena(const rg_handle *handle, const rg_shm_view_maker *maker) {
   if (!context_arena || handle->key.tag != context_arena->tag) {
     Rf_error("the shared vector of %.0f elements belongs to another session, or the memory "
@@ -235,12 +237,12 @@ static SEXP resolve_arena(const rg_handle *handle, const rg_shm_view_maker *make
   }
   check_span(handle, atomic_load(&context_arena->shared->end), maker);
   rg_span span = {handle->offset, handle->size};
-  rg_block *block = context_copies ? NULL : rg_block_open(context_arena, span);
+  rg_block *block = wants_copy(maker) ? NULL : rg_block_open(context_arena, span);
   if (block && block->dirty && !rg_memory_is_copied(block->address, span.size)) block->dirty = 0;
   if (block && !block->dirty) return open_view(rg_shm_view_of_block(block, (R_xlen_t)handle->length), handle, maker);
   /* Not as the owner left it in this process; as it is in the file, it is. */
   if (block) rg_block_close(block);
-  if (!block && !context_copies && errno != ENOMEM) fail_to_map(handle->size);
+  if (!block && !wants_copy(maker) && errno != ENOMEM) fail_to_map(handle->size);
   SEXP x = PROTECT(copy_mapped(rg_arena_map(context_arena, span), handle, maker));
   if (!rg_block_owns(context_arena, span.offset)) rg_arena_release(context_arena, span);
   UNPROTECT(1);
@@ -274,7 +276,7 @@ static SEXP resolve_region(const rg_handle *handle, const rg_shm_view_maker *mak
   check_span(handle, handle->key.size, maker);
   rg_region_status status = rg_region_attach(&handle->key, writable, &region);
   if (status != RG_REGION_OK) rg_shm_view_refuse(status, &handle->key);
-  if (!context_copies || !context_arena) {
+  if (!wants_copy(maker) || !context_arena) {
     SEXP pointer = rg_shm_view_of_region(region, handle->offset, handle->size,
                                          (R_xlen_t)handle->length);
     return open_view(pointer, handle, maker);

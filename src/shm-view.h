@@ -32,9 +32,13 @@ typedef struct {
   uint64_t string_count;
 } rg_view;
 
+/* Which vectors that are read become ordinary ones. Numbers: all but character vectors, whose
+   strings are always the session's own, made when they are first asked for. */
+typedef enum { RG_COPY_NONE, RG_COPY_NUMBERS, RG_COPY_ALL } rg_copy;
+
 /* The arena that handles are written for (worker) or resolved in (parent) between the two
-   calls. `copy`: vectors that are read become ordinary ones. Calls do not nest. */
-void rg_shm_view_begin(rg_arena *arena, int copy);
+   calls. Calls do not nest. */
+void rg_shm_view_begin(rg_arena *arena, rg_copy copy);
 void rg_shm_view_finish(void);
 
 /* The external pointer of a new view. Takes over one reference to the block or region,
@@ -62,9 +66,11 @@ R_xlen_t rg_shm_view_handle_length(SEXP handle);
 
 /* What a handle leads to: `open(pointer, type)` with a view, or, where copies are wanted or
    nothing more can be mapped, `copy(data, type, length)` with `data` mapped meanwhile.
-   `least` gives the bytes that `length` elements of the type take at least. Raises an R
-   error that says what is wrong with a handle. */
+   `least` gives the bytes that `length` elements of the type take at least. `copied_from` is
+   the first rg_copy that wants copies. Raises an R error that says what is wrong with a
+   handle. */
 typedef struct {
+  rg_copy copied_from;
   int64_t (*least)(SEXPTYPE type, R_xlen_t length);
   SEXP (*open)(SEXP pointer, SEXPTYPE type);
   SEXP (*copy)(const void *data, int64_t size, SEXPTYPE type, R_xlen_t length);

@@ -63,6 +63,20 @@ test_that("character vectors with few distinct strings are sent as an index of t
   expect_identical(few, par_last()$elements$bytes)
 })
 
+test_that("copies are made of numbers; strings are made when they are read", {
+  withr::local_preserve_seed()
+  values <- list(stats::runif(2e4), rep(c("a", "b"), 1e4))
+  inspected <- function(got) {
+    lapply(got, function(x) paste(capture.output(.Internal(inspect(x))), collapse = "\n"))
+  }
+  seen <- inspected(mclapply(1:2, function(i) values[[i]]))
+  expect_no_match(seen[[1L]], "shared memory")
+  expect_match(seen[[2L]], "20000 strings, 2 of them distinct")
+  seen <- inspected(mclapply(1:2, function(i) values[[i]], mc.share.copy = FALSE))
+  expect_match(seen[[1L]], "shared memory")
+  expect_match(seen[[2L]], "20000 strings, 2 of them distinct")
+})
+
 test_that("further arguments are evaluated only where FUN uses them", {
   expect_identical(mclapply(1:2, function(i, j) i, j = stop("never")), list(1L, 2L))
   expect_identical(mclapply(1:2, function(i, j) i, j = stop("never"), mc.cores = 1), list(1L, 2L))
