@@ -9,6 +9,9 @@ executor_fork <- function(plan) {
     plan$control$stdout != "drop", plan$control$stderr != "drop",
     shm_limit(), shm_keep(), is.finite(plan$control$cpu_timeout)
   ))
+  if (is.integer(pool)) {
+    signal_error(error_start(plan$workers, .Call(ffi_system_message, pool)))
+  }
   spawn <- function(w) fork_worker(pool, w, plan)
   list(
     start = function() start_workers(spawn, plan$workers),

@@ -140,13 +140,14 @@ static rg_pool *new_pool(int64_t elements, int workers, int64_t batch) {
 }
 
 /* options: list(batch (0: grow), share_from (bytes, Inf: never), copy (rg_copy), send_stdout,
-   send_stderr, limit (bytes of shared memory), keep (bytes kept warm), wants_cpu) */
+   send_stderr, limit (bytes of shared memory), keep (bytes kept warm), wants_cpu). Returns an
+   external pointer, or an errno: no descriptor or no memory is left. */
 SEXP ffi_fork_pool_create(SEXP elements, SEXP workers, SEXP options) {
   double from = Rf_asReal(VECTOR_ELT(options, 1));
   double limit = Rf_asReal(VECTOR_ELT(options, 5));
   rg_pool *pool = new_pool((int64_t)Rf_asReal(elements), Rf_asInteger(workers),
                            (int64_t)Rf_asReal(VECTOR_ELT(options, 0)));
-  if (!pool) Rf_error("cannot set up a run of workers: %s", strerror(errno));
+  if (!pool) return Rf_ScalarInteger(errno);
   pool->open = 1;
   rg_block_run_begin();
   pool->share_from = from < 9e18 ? (int64_t)from : INT64_MAX;

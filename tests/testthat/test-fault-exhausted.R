@@ -1,13 +1,19 @@
 detritus <- detritus_snapshot()
 
 # Runs `attempt` in a session once for each of `limits`, a number of resources that are left, with
-# prlimit's `what` set meanwhile. The session prints what it has left and what came of it.
+# prlimit's `what` set meanwhile. The session prints what it has left and what came of it. The limit
+# of descriptors is one of their numbers: with none left, the lowest free number is the limit.
 # `become` is the command that makes root another user.
 under_limits <- function(what, limits, become = character(), ...) {
   skip_unless_command("prlimit")
   session <- fault_start(function(limits) {
     input <- file("stdin", "r")
-    descriptors <- function() length(list.files("/proc/self/fd"))
+    # The one that lists the folder is gone when its link is read.
+    descriptors <- function() {
+      paths <- list.files("/proc/self/fd", full.names = TRUE)
+      as.integer(basename(paths[nzchar(Sys.readlink(paths))]))
+    }
+    lowest_free <- function() min(setdiff(0:1000, descriptors()))
     children <- function() {
       path <- sprintf("/proc/%d/task/%d/children", Sys.getpid(), Sys.getpid())
       length(scan(path, quiet = TRUE))
@@ -26,16 +32,16 @@ under_limits <- function(what, limits, become = character(), ...) {
     }
     attempt()
     gc()
-    used <- descriptors() - 1L
+    used <- length(descriptors())
     outcomes <- list()
     for (limit in limits) {
-      cat("lower", used + limit, "\n")
+      cat("lower", lowest_free() + limit, "\n")
       readLines(input, 1L)
       outcome <- suppressWarnings(attempt())
       cat("raise\n")
       readLines(input, 1L)
       gc()
-      outcome$left <- c(descriptors() - 1L - used, children())
+      outcome$left <- c(length(descriptors()) - used, children())
       outcome$next_call <- attempt()$class
       outcomes <- c(outcomes, list(outcome))
     }
@@ -76,9 +82,9 @@ expect_clean_outcomes <- function(outcomes) {
 
 test_that("with few descriptors left there are fewer workers or a clear error, and no leak", {
   skip_unless_linux()
-  classes <- expect_clean_outcomes(under_limits("nofile", 1:40))
+  classes <- expect_clean_outcomes(under_limits("nofile", 0:40))
   expect_identical(classes[[1L]], "regatta_error_start")
-  expect_identical(classes[[40L]], "values")
+  expect_identical(classes[[41L]], "values")
 })
 
 test_that("with few processes left there are fewer workers or a clear error, and no leak", {
