@@ -6,6 +6,10 @@ par_vapply <- function(X, FUN, FUN.VALUE, ..., USE.NAMES = TRUE, .on = NULL,
   if (!is.vector(X) || is.object(X)) {
     X <- as.list(X)
   }
+  if (is_worth_columns(FUN.VALUE, length(X), .control)) {
+    names <- if (USE.NAMES) names_of_result(X)
+    return(vapply_columns(X, FUN, FUN.VALUE, list(...), names, USE.NAMES, sys.call(), .on, .control))
+  }
   values <- map_list(X, FUN, list(...), "par_vapply", sys.call(), .on, .control)
   if (.control$errors == "collect") {
     failed <- vapply(values, inherits, NA, "regatta_error")
@@ -14,6 +18,82 @@ par_vapply <- function(X, FUN, FUN.VALUE, ..., USE.NAMES = TRUE, .on = NULL,
   names(values) <- if (USE.NAMES) names_of_result(X)
   # Type, length and shape of every value are checked here, in the words of vapply().
   vapply(values, identity, FUN.VALUE, USE.NAMES = USE.NAMES)
+}
+
+# Values of one type and length can be written by the workers to where they are to stand, so that
+# nothing is left to be put together. For a short one the system call would cost more than that.
+is_worth_columns <- function(template, n, control) {
+  inherits(control, "regatta_control") && control$shm && !control$copy && is.atomic(template) &&
+    typeof(template) %in% shm_types && object_bytes(template) >= 4096 &&
+    object_bytes(template) * n >= 1e6
+}
+
+# Of the elements alone.
+object_bytes <- function(x) {
+  length(x) * c(double = 8, integer = 4, logical = 4, complex = 16, raw = 1)[[typeof(x)]]
+}
+
+vapply_columns <- function(X, FUN, template, args, names, use_names, call, on, control) {
+  n <- length(X)
+  type <- typeof(template)
+  size <- length(template)
+  columns <- .Call(ffi_shm_columns_new, type, as.double(size) * n, shm_limit())
+  on.exit(.Call(ffi_shm_columns_drop, columns))
+  write <- function(i, value) {
+    storage.mode(value) <- type
+    .Call(ffi_shm_columns_write, columns, (i - 1) * size + 1, value)
+  }
+  one <- function(i, ...) {
+    value <- FUN(X[[i]], ...)
+    if (!is_vapply_value(value, template)) {
+      list(misfit = value)
+    } else if (!write(i, value)) {
+      value # the run is over, and this is a replay
+    } else if (i == 1L) {
+      list(names = names(value), dimnames = dimnames(value))
+    }
+  }
+  told <- map_list(seq_len(n), one, args, "par_vapply", call, on, control, names = names(X))
+  misfits <- which(vapply(told, function(x) "misfit" %in% names(x), NA))
+  if (length(misfits) > 0L) {
+    values <- rep(list(template), n)
+    values[misfits] <- lapply(told[misfits], `[[`, "misfit")
+    return(vapply(values, identity, template))
+  }
+  for (i in which(vapply(told, inherits, NA, "regatta_error"))) {
+    write(i, missing_like(template))
+  }
+  shape <- vapply_shape(template, told[[1L]], names, n, use_names)
+  .Call(ffi_shm_columns_vector, columns, type, as.double(size) * n, shape)
+}
+
+# What vapply() takes: a type may become a wider one.
+is_vapply_value <- function(value, template) {
+  order <- c("logical", "integer", "double", "complex")
+  type <- match(typeof(value), order)
+  wanted <- match(typeof(template), order)
+  length(unclass(value)) == length(template) &&
+    (typeof(value) == typeof(template) || (!anyNA(c(type, wanted)) && type <= wanted))
+}
+
+# The attributes of the result: as vapply() gives them to one value like the first, for all of them.
+vapply_shape <- function(template, first, names, n, use_names) {
+  value <- template
+  if (is.array(template)) {
+    dimnames(value) <- if (!inherits(first, "regatta_error")) first$dimnames
+  } else {
+    names(value) <- if (!inherits(first, "regatta_error")) first$names
+  }
+  one <- vapply(list(value), identity, template, USE.NAMES = use_names)
+  dim <- dim(one)
+  if (is.null(dim)) {
+    return(list(names = names))
+  }
+  dim[[length(dim)]] <- n
+  dimnames <- dimnames(one)
+  if (is.null(dimnames) && !is.null(names)) dimnames <- vector("list", length(dim))
+  if (!is.null(names)) dimnames[[length(dim)]] <- names
+  list(dim = dim, dimnames = dimnames)
 }
 
 # What stands for a failed element; the warning of the run has its error.

@@ -232,3 +232,9 @@ void rg_encode_full(rg_arena_status status, rg_arena_need need, int in_run) {
   Rf_eval(call, space);
   UNPROTECT(6);
 }
+
+void rg_encode_check(rg_region_status status, int64_t requested, int64_t available) {
+  const rg_arena_need need = {requested, available};
+  if (status == RG_REGION_OK) return;
+  rg_encode_full(status == RG_REGION_FULL ? RG_ARENA_FULL : RG_ARENA_SYSTEM, need, 0);
+}

@@ -31,4 +31,7 @@ SEXP rg_decode(const void *bytes, size_t size, rg_arena *arena, rg_copy copy);
 /* Raises the R error for memory that could not be had: for a result of a run, or for an object. */
 void rg_encode_full(rg_arena_status status, rg_arena_need need, int in_run);
 
+/* The same for a region, unless all is well. */
+void rg_encode_check(rg_region_status status, int64_t requested, int64_t available);
+
 #endif

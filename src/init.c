@@ -9,6 +9,7 @@
 #include "regatta-info.h"
 #include "rng.h"
 #include "shm-array.h"
+#include "shm-columns.h"
 #include "shm-share.h"
 #include "shm-string.h"
 #include "shm-vector.h"
@@ -69,6 +70,10 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_shm_array_plain, 1),
     ENTRY(ffi_shm_array_reserve, 1),
     ENTRY(ffi_shm_array_write, 3),
+    ENTRY(ffi_shm_columns_drop, 1),
+    ENTRY(ffi_shm_columns_new, 3),
+    ENTRY(ffi_shm_columns_vector, 4),
+    ENTRY(ffi_shm_columns_write, 3),
     ENTRY(ffi_shm_copy, 1),
     ENTRY(ffi_shm_counter_add, 2),
     ENTRY(ffi_shm_counter_new, 2),

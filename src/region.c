@@ -184,6 +184,17 @@ rg_region_status rg_region_append(rg_region *region, const rg_piece *pieces, int
   return RG_REGION_OK;
 }
 
+rg_region_status rg_region_extend(rg_region *region, int64_t size, int64_t limit,
+                                  int64_t *available) {
+  *available = room_left(limit, size);
+  if (whole_pages(size) > *available) return RG_REGION_FULL;
+  int64_t end = page_size() + region->key.size + whole_pages(size);
+  if (ftruncate(region->fd, (off_t)end) < 0) return status_of_errno();
+  region->key.size += whole_pages(size);
+  bytes += whole_pages(size);
+  return RG_REGION_OK;
+}
+
 rg_region_status rg_region_freeze(rg_region *region) {
   return close_size(region, 1) < 0 ? RG_REGION_SYSTEM : RG_REGION_OK;
 }

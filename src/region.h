@@ -53,16 +53,20 @@ rg_region_status rg_region_create(int64_t size, int64_t limit, int reserved, rg_
                                   int64_t *available);
 rg_region_status rg_region_reserve(rg_region *region);
 
-/* Writes to a writable region as write() does: without page faults, and what is written anew is
+/* Writes to a region that is not frozen as write() does: without page faults, and what is written anew is
    not made zero before. */
 rg_region_status rg_region_write(rg_region *region, int64_t offset, const void *data, int64_t size);
 
 /* A region that is written piece by piece and then frozen: begin, then append (which gives the
-   offset of what was written, a multiple of the page size), then freeze. No process can
-   write to a frozen region any more. Nothing is mapped meanwhile: write() takes no page faults. */
+   offset of what was written, a multiple of the page size), then freeze. Or begin, then extend
+   by `size` zero bytes whose pages come with the first write to them, then write in any order and
+   from any process that was forked meanwhile, then freeze. No process can write to a frozen
+   region any more. Nothing is mapped meanwhile: write() takes no page faults. */
 rg_region_status rg_region_begin(rg_region **region);
 rg_region_status rg_region_append(rg_region *region, const rg_piece *pieces, int count,
                                   int64_t limit, int64_t *offset, int64_t *available);
+rg_region_status rg_region_extend(rg_region *region, int64_t size, int64_t limit,
+                                  int64_t *available);
 rg_region_status rg_region_freeze(rg_region *region);
 
 /* Maps `size` bytes at `offset`, a multiple of the page size, privately: a write changes the

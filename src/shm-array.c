@@ -8,12 +8,6 @@
 #include "shm-vector.h"
 #include "shm-view.h"
 
-static void check_status(rg_region_status status, int64_t size, int64_t available) {
-  const rg_arena_need need = {size, available};
-  if (status == RG_REGION_OK) return;
-  rg_encode_full(status == RG_REGION_FULL ? RG_ARENA_FULL : RG_ARENA_SYSTEM, need, 0);
-}
-
 static SEXP new_array(SEXPTYPE type, R_xlen_t length, int64_t limit, int reserved) {
   int64_t unit = (int64_t)rg_shm_vector_unit(type);
   int64_t size = length > 0 ? (int64_t)length * unit : unit, available = 0;
@@ -23,7 +17,7 @@ static SEXP new_array(SEXPTYPE type, R_xlen_t length, int64_t limit, int reserve
     R_gc(); /* room may lie in what nobody uses any more */
     status = rg_region_create(size, limit, reserved, &region, &available);
   }
-  check_status(status, size, available);
+  rg_encode_check(status, size, available);
   SEXP pointer = PROTECT(rg_shm_view_of_region(region, 0, size, length));
   SEXP x = rg_shm_vector_new(pointer, type);
   UNPROTECT(1);
@@ -39,6 +33,14 @@ int64_t rg_shm_array_limit(SEXP limit) {
   return most < 9e18 ? (int64_t)most : INT64_MAX;
 }
 
+void rg_shm_array_set_attributes(SEXP x, SEXP attributes) {
+  SEXP names = PROTECT(Rf_getAttrib(attributes, R_NamesSymbol));
+  for (R_xlen_t i = 0; i < XLENGTH(attributes); i++) {
+    Rf_setAttrib(x, Rf_installTrChar(STRING_ELT(names, i)), VECTOR_ELT(attributes, i));
+  }
+  UNPROTECT(1);
+}
+
 /* All elements zero, FALSE or 00. The attributes, a named list, are set here, where no copy of the
    array can come of it. Without `reserved` it is for ffi_shm_array_write() alone until
    ffi_shm_array_reserve() has been called. */
@@ -46,11 +48,8 @@ SEXP ffi_shm_array_new(SEXP type, SEXP length, SEXP attributes, SEXP limit, SEXP
   SEXPTYPE wanted = Rf_str2type(CHAR(STRING_ELT(type, 0)));
   SEXP x = PROTECT(new_array(wanted, (R_xlen_t)Rf_asReal(length), rg_shm_array_limit(limit),
                              Rf_asLogical(reserved) == TRUE));
-  SEXP names = PROTECT(Rf_getAttrib(attributes, R_NamesSymbol));
-  for (R_xlen_t i = 0; i < XLENGTH(attributes); i++) {
-    Rf_setAttrib(x, Rf_installTrChar(STRING_ELT(names, i)), VECTOR_ELT(attributes, i));
-  }
-  UNPROTECT(2);
+  rg_shm_array_set_attributes(x, attributes);
+  UNPROTECT(1);
   return x;
 }
 
@@ -157,7 +156,7 @@ SEXP ffi_shm_array_fill(SEXP x, SEXP value) {
 
 SEXP ffi_shm_array_reserve(SEXP x) {
   place at = place_of(x);
-  check_status(rg_region_reserve(at.region), at.region->key.size, 0);
+  rg_encode_check(rg_region_reserve(at.region), at.region->key.size, 0);
   return x;
 }
 
@@ -174,7 +173,7 @@ SEXP ffi_shm_array_write(SEXP x, SEXP start, SEXP values) {
   }
   if (count == 0) return R_NilValue;
   int64_t offset = at.data - at.region->data + (int64_t)first * unit, size = (int64_t)count * unit;
-  check_status(rg_region_write(at.region, offset, DATAPTR_RO(values), size), size, 0);
+  rg_encode_check(rg_region_write(at.region, offset, DATAPTR_RO(values), size), size, 0);
   return R_NilValue;
 }
 

@@ -14,10 +14,11 @@ SEXP ffi_shm_array_write(SEXP x, SEXP start, SEXP values);
 SEXP ffi_shm_array_assign(SEXP x, SEXP dim, SEXP subscripts, SEXP values);
 
 /* A shared array without attributes, all zero; the bytes that it has, at least `size` of them;
-   and the number of bytes that an R value allows. */
+   the number of bytes that an R value allows; attributes from a named list, set without a copy. */
 SEXP rg_shm_array_of(SEXPTYPE type, R_xlen_t length, int64_t limit);
 void *rg_shm_array_data(SEXP x, size_t size);
 int64_t rg_shm_array_limit(SEXP limit);
+void rg_shm_array_set_attributes(SEXP x, SEXP attributes);
 void rg_shm_array_set_class(SEXP x, const char *class);
 
 SEXP ffi_shm_lock_new(SEXP limit);

@@ -18,11 +18,6 @@ typedef struct {
   int64_t share_from;
 } share_run;
 
-static void fail_region(rg_region_status status, int64_t requested, int64_t available) {
-  const rg_arena_need need = {requested, available};
-  rg_encode_full(status == RG_REGION_FULL ? RG_ARENA_FULL : RG_ARENA_SYSTEM, need, 0);
-}
-
 /* Room may lie in vectors that nobody uses any more and that R has not collected yet. */
 static rg_region_status append(share_run *run, const rg_piece *pieces, int count, int64_t *offset,
                                int64_t *available) {
@@ -38,11 +33,10 @@ static SEXP store_in_region(SEXP x, const rg_piece *pieces, int count, void *dat
   int64_t offset, available = 0, size = 0;
   for (int i = 0; i < count; i++) size += pieces[i].size;
   if (!run->region) {
-    rg_region_status begun = rg_region_begin(&run->region);
-    if (begun != RG_REGION_OK) fail_region(begun, size, 0);
+    rg_encode_check(rg_region_begin(&run->region), size, 0);
   }
   rg_region_status status = append(run, pieces, count, &offset, &available);
-  if (status != RG_REGION_OK) fail_region(status, size, available);
+  rg_encode_check(status, size, available);
   run->region->references++;
   SEXP pointer = PROTECT(rg_shm_view_of_region(run->region, offset, size, XLENGTH(x)));
   SEXP shared = PROTECT(TYPEOF(x) == STRSXP ? rg_shm_string_new(pointer)

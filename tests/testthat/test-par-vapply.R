@@ -76,6 +76,49 @@ test_that("a large result is put together right", {
   expect_same_vapply(1:2000, function(i) i + seq_len(50) / 100, numeric(50))
 })
 
+test_that("columns that the workers write themselves are those of vapply", {
+  expect_same_vapply(c(a = 1, b = 2), function(i) i + seq_len(1e5) / 7, numeric(1e5))
+  named <- function(i) stats::setNames(seq_len(1e5), paste0("n", seq_len(1e5)))
+  expect_same_vapply(letters[1:3], named, integer(1e5))
+  expect_same_vapply(letters[1:3], named, integer(1e5), USE.NAMES = FALSE)
+  page <- function(i) matrix(i + 0, 200L, 1000L, dimnames = list(NULL, seq_len(1000L)))
+  expect_same_vapply(1:3, page, matrix(0, 200L, 1000L))
+  expect_same_vapply(1:3, function(i) rep(TRUE, 1e6), integer(1e6))
+  expect_same_vapply(1:3, function(i) rep(1i, 1e5), complex(1e5))
+  expect_same_vapply(1:3, function(i) rep(as.raw(i), 1e6), raw(1e6))
+  expect_same_vapply(stats::setNames(1:2e5, 2e5:1), function(i) i / 2, 0)
+})
+
+test_that("columns are written by the workers, and the matrix is an ordinary one", {
+  control <- two_workers()
+  x <- par_vapply(1:4, function(i) rep(i + 0, 1e5), numeric(1e5), .control = control)
+  expect_lt(max(par_last()$elements$bytes), 1e4)
+  expect_output(.Internal(inspect(x)), "shared memory")
+  y <- x
+  y[1, ] <- 0
+  expect_identical(x[1, ], c(1, 2, 3, 4))
+  copy <- two_workers(copy = TRUE)
+  plain <- par_vapply(1:4, function(i) rep(i + 0, 1e5), numeric(1e5), .control = copy)
+  expect_identical(plain, x)
+  expect_output(.Internal(inspect(plain)), "^(?!.*shared memory)", perl = TRUE)
+})
+
+test_that("columns of wrong values, failed elements and replays are as without them", {
+  f <- function(i) if (i == 2L) 1 else rep(1, 1e6)
+  message_of_error <- function(expr) tryCatch(expr, error = conditionMessage)
+  expect_identical(
+    message_of_error(par_vapply(1:3, f, numeric(1e6), .control = two_workers())),
+    message_of_error(vapply(1:3, f, numeric(1e6)))
+  )
+  f <- function(i) if (i == 1L) stop("first") else stats::setNames(rep(i, 3e5), seq_len(3e5))
+  # par_last() keeps `f` and its surroundings: nothing of the result may be among them.
+  expect_identical(
+    suppressWarnings(par_vapply(1:3, f, integer(3e5), .control = two_workers(errors = "collect"))),
+    matrix(rep(c(NA, 2L, 3L), each = 3e5), ncol = 3L)
+  )
+  expect_identical(par_replay(i = 2L), f(2L))
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
