@@ -10,7 +10,7 @@ mclapply_job <- function(X, FUN, settings) {
   forked <- settings$forked
   list(
     X = X, FUN = FUN, settings = settings, forked = forked,
-    scene = if (forked) evaluator else here_new(),
+    scene = if (forked) evaluator else here_new(), told = new_told(),
     handles = mclapply_handles(settings, forked),
     queue = settings$mc.prio.queue, affinity = affinity,
     compress = if (forked) mclapply_compress_from(settings) else Inf
@@ -25,6 +25,13 @@ mclapply_compress_from <- function(settings) {
   }
   compress <- settings$mc.compress.chars
   if (isTRUE(compress)) mclapply_compress_min else compress
+}
+
+# The last try that this worker has set the environment variable for, 0: none yet.
+new_told <- function() {
+  told <- new.env(parent = emptyenv())
+  told$try <- 0L
+  told
 }
 
 # Shorter character vectors are written as they are at less cost.
@@ -42,12 +49,16 @@ mclapply_element <- function(.rg_i, .rg_job, ...) {
   job <- .rg_job
   X <- job$X
   FUN <- job$FUN
-  mclapply_begin(job, i)
+  try <- mclapply_try(job)
+  mclapply_begin(job, i, try)
   if (!job$forked) {
     retry <- Sys.getenv("BMC_RETRY", NA)
     on.exit(if (is.na(retry)) Sys.unsetenv("BMC_RETRY") else Sys.setenv(BMC_RETRY = retry))
+    Sys.setenv(BMC_RETRY = try - 1L)
+  } else if (try != job$told$try) {
+    Sys.setenv(BMC_RETRY = try - 1L)
+    job$told$try <- try
   }
-  Sys.setenv(BMC_RETRY = mclapply_try(job) - 1L)
   if (!is.null(job$affinity)) {
     before <- parallel::mcaffinity()
     parallel::mcaffinity(job$affinity[[i]])
@@ -127,15 +138,15 @@ draw_seeds <- function(n) {
   round(stats::runif(n, -most, most))
 }
 
-mclapply_begin <- function(job, i) {
+mclapply_begin <- function(job, i, try) {
   seeds <- job$seeds
   if (is.null(seeds)) {
-    return(invisible())
+    return(NULL)
   }
   if (!is.null(seeds$first)) {
-    seed <- mclapply_seed(job, i, mclapply_try(job))
+    seed <- if (try == 1L) seeds$first[[i]] else mclapply_seed(job, i, try)
     # The element before may have chosen another kind of generator.
-    rng_use(seeds$state)
+    if (!identical(globalenv()$.Random.seed[1L], seeds$state[1L])) rng_use(seeds$state)
     set.seed(seed)
   } else if (job$forked) {
     fresh <- !exists(".Random.seed", globalenv(), inherits = FALSE)
@@ -145,9 +156,10 @@ mclapply_begin <- function(job, i) {
   }
 }
 
+# Of a further try.
 mclapply_seed <- function(job, i, try) {
   seeds <- job$seeds
-  if (try == 1L || job$settings$mc.retry.fixed.seed) {
+  if (job$settings$mc.retry.fixed.seed) {
     return(seeds$first[[i]])
   }
   key <- as.character(try)

@@ -11,7 +11,8 @@ random_strings <- function(n) {
   pool[sample.int(length(pool), n, replace = TRUE)]
 }
 
-random_atomic <- function(n = sample(c(0L, 1L, 5L, 9000L, 20000L), 1L)) {
+random_atomic <- function(longest) {
+  n <- sample(c(0L, 1L, 5L, longest %/% 2L, longest), 1L)
   switch(sample.int(9L, 1L),
     runif(n), c(NA, NaN, Inf, -0)[sample.int(4L, n, TRUE)], sample.int(1000L, n, TRUE),
     sample(c(TRUE, FALSE, NA), n, TRUE), complex(real = runif(n), imaginary = runif(n)),
@@ -20,19 +21,24 @@ random_atomic <- function(n = sample(c(0L, 1L, 5L, 9000L, 20000L), 1L)) {
   )
 }
 
-random_value <- function(depth = 3L) {
+# `longest`: the most elements of a vector.
+random_value <- function(depth = 3L, longest = 20000L) {
   x <- if (depth == 0L || runif(1) < 0.5) {
-    random_atomic()
+    random_atomic(longest)
   } else {
+    rows <- longest %/% 2L
+    inner <- function() random_value(depth - 1L, longest)
     switch(sample.int(4L, 1L),
-      lapply(seq_len(sample(0:4, 1L)), function(i) random_value(depth - 1L)),
-      data.frame(n = runif(12000), s = I(random_strings(12000)), d = Sys.Date() + seq_len(12000)),
-      matrix(runif(20000), 100, dimnames = list(sprintf("r%d", 1:100), NULL)),
-      list(a = random_value(depth - 1L), f = function(x) x, e = quote(a + b), NULL)
+      lapply(seq_len(sample(0:4, 1L)), function(i) inner()),
+      data.frame(
+        n = runif(rows), s = I(random_strings(rows)), d = as.Date("2020-02-03") + seq_len(rows)
+      ),
+      matrix(runif(100L * (longest %/% 100L)), 100L, dimnames = list(sprintf("r%d", 1:100), NULL)),
+      list(a = inner(), f = function(x) x, e = quote(a + b), NULL)
     )
   }
   if (runif(1) < 0.3 && !is.object(x)) {
-    attr(x, "note") <- random_atomic()
+    attr(x, "note") <- random_atomic(longest)
   }
   x
 }

@@ -7,6 +7,29 @@ test_that("a shared object is identical to the one it was made of", {
   }
 })
 
+test_that("thousands of values come back from workers, handles and files as they were", {
+  set.seed(2)
+  values <- lapply(seq_len(2500L), function(i) random_value(longest = 300L))
+  file <- withr::local_tempfile()
+  same <- function(got) {
+    # The surroundings of a function are copied as well.
+    equal <- mapply(identical, got, values, MoreArgs = list(ignore.environment = TRUE))
+    expect_identical(which(!equal), integer())
+  }
+  for (min in c(0, 100)) {
+    control <- par_control(workers = 2L, shm_min = min, progress = FALSE)
+    got <- par_lapply(seq_along(values), function(i) values[[i]], .control = control)
+    same(got)
+    same(unserialize(serialize(got, NULL)))
+    shared <- lapply(values, shm_share, min = 2000)
+    same(unserialize(serialize(shared, NULL)))
+    saveRDS(got, file, compress = FALSE)
+    same(readRDS(file))
+    saveRDS(shared, file, compress = FALSE)
+    same(readRDS(file))
+  }
+})
+
 test_that("serialize() writes handles, and whoever reads them gets the same pages", {
   x <- list(d = runif(1e5), s = rep(c("a", NA, "\u00e9"), 1e5), small = 1:3)
   gc()
@@ -114,6 +137,57 @@ test_that("shared objects travel through a parallel cluster as they are", {
   expect_identical(shared, x)
   # And back: what a node has attached is sent home by handle.
   expect_identical(parallel::clusterCall(cluster, identity, shared)[[1L]], x)
+})
+
+test_that("shared objects travel through callr, future and mirai as they are", {
+  skip_if_not_installed("callr")
+  x <- list(m = matrix(runif(1e5), 100), s = rep(c("a", NA, "\u00e9"), 4000))
+  shared <- shm_share(x)
+  look <- function(v) {
+    before <- list(sum(v$m), sum(is.na(v$s)))
+    v$m[1] <- 0
+    before
+  }
+  expected <- list(sum(x$m), 4000L)
+  expect_identical(callr::r(look, list(shared), libpath = .libPaths()), expected)
+  expect_identical(callr::r(function(v) v, list(shared), libpath = .libPaths()), x)
+  worker <- callr::r_session$new(callr::r_session_options(libpath = .libPaths()))
+  on.exit(worker$close())
+  expect_identical(worker$run(look, list(shared)), expected)
+  expect_identical(shared, x)
+})
+
+# Packages that need not be there are not named in the DESCRIPTION.
+function_of <- function(package, name) {
+  skip_if_not_installed(package)
+  getExportedValue(package, name)
+}
+
+test_that("shared objects travel to workers of future", {
+  plan <- function_of("future", "plan")
+  before <- plan()
+  on.exit(plan(before))
+  plan("multisession", workers = 2L)
+  shared <- shm_share(list(m = matrix(runif(1e5), 100), s = rep(letters, 4000)))
+  future <- function_of("future", "future")
+  value <- function_of("future", "value")
+  got <- value(future({
+    list(sum(shared$m), table(shared$s)[["q"]])
+  }, packages = "regatta"))
+  expect_identical(got, list(sum(shared$m), 4000L))
+})
+
+test_that("shared objects travel to workers of mirai", {
+  daemons <- function_of("mirai", "daemons")
+  call_mirai <- function_of("mirai", "call_mirai")
+  withr::local_envvar(R_LIBS = paste(.libPaths(), collapse = ":"))
+  daemons(1L)
+  on.exit(daemons(0L))
+  shared <- shm_share(list(m = matrix(runif(1e5), 100), s = rep(letters, 4000)))
+  got <- call_mirai(function_of("mirai", "mirai")({
+    list(sum(shared$m), table(shared$s)[["q"]])
+  }, shared = shared, .timeout = 60000))
+  expect_identical(got$data, list(sum(shared$m), 4000L))
 })
 
 test_that("a map passes shared objects on by handle", {
