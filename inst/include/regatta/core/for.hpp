@@ -45,7 +45,7 @@ struct IndexLoop : Loop {
   static void run_range(Loop& loop, Range range, Desk* desk) {
     IndexLoop& self = static_cast<IndexLoop&>(loop);
     const FrameScope scope(Frame{&self.pool, desk, &loop, &loop.failure, &loop.interrupts,
-                                 loop.task, &loop.process},
+                                 loop.task},
                            loop.process);
     const std::uint64_t from = range.first * self.step;
     const std::uint64_t to = std::min(range.last * self.step, self.count);

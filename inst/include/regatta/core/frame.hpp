@@ -23,11 +23,10 @@ struct Frame {
   // How many interrupts there had been when the work began: a later one ends it.
   const std::uint32_t* interrupts;
   Task* task;  // of the pool, also in the bodies of its loops
-  Process* process;
 };
 
 inline Frame& frame_here() {
-  static thread_local Frame frame = {nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+  static thread_local Frame frame = {nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
   return frame;
 }
 

@@ -64,7 +64,8 @@ inline void poll_if_due(Process& process, double us_since_last) {
 // What checks that follow each other closely are answered with is at most this old: some 50 us.
 constexpr Ticks fresh_ticks = 100000;
 
-REGATTA_NOINLINE inline bool look_on_main(Process& process, const Frame& frame) {
+REGATTA_NOINLINE inline bool look_on_main(Process& process) {
+  const Frame& frame = frame_here();
   if (frame.interrupts && interrupted_here(process, frame)) return true;
   if (ticks_now() - process.last_poll < fresh_ticks && !process.output.waits()) return false;
   if (!poll_host(process)) return false;
@@ -73,13 +74,10 @@ REGATTA_NOINLINE inline bool look_on_main(Process& process, const Frame& frame) 
 }
 
 // On the main thread the host is asked; other threads hear what the main thread has heard.
-inline bool look_for_interrupt(Process& process, const Frame& frame) {
-  return process.on_main() ? look_on_main(process, frame) : interrupted_here(process, frame);
-}
-
-// Of the work that the thread does, if it does any: that saves a look whether it is a fork.
-inline Process& process_of(const Frame& frame) {
-  return frame.process ? *frame.process : process();
+// Before there has ever been one, they need not find out which work it would have to follow.
+inline bool look_for_interrupt(Process& process) {
+  if (process.on_main()) return look_on_main(process);
+  return process.interrupts() != 0 && interrupted_here(process, frame_here());
 }
 
 // What ends the work of the main thread ends it for its interrupts too, whichever came first:
@@ -108,16 +106,14 @@ inline void throw_first(Process& process, Failure& failure) {
 // Throws a UserInterruptException if the user asked to stop; `condition` false: does nothing.
 inline void checkUserInterrupt(bool condition = true) {
   if (!condition) return;
-  const detail::Frame& frame = detail::frame_here();
-  detail::Process& process = detail::process_of(frame);
-  if (detail::look_for_interrupt(process, frame)) detail::throw_interrupt(process);
+  detail::Process& process = detail::process();
+  if (detail::look_for_interrupt(process)) detail::throw_interrupt(process);
 }
 
 // Whether the user asked to stop; `condition` false: does not look and says no.
 inline bool isInterrupted(bool condition = true) {
   if (!condition) return false;
-  const detail::Frame& frame = detail::frame_here();
-  return detail::look_for_interrupt(detail::process_of(frame), frame);
+  return detail::look_for_interrupt(detail::process());
 }
 
 REGATTA_NAMESPACE_END

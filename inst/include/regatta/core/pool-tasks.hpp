@@ -38,8 +38,7 @@ inline void Pool::finish_task(Task* task, Task* within, Desk* desk, SpareBundle&
 
 inline void Pool::call_task(Task* task, Task* within, Desk* desk) {
   try {
-    task->run(Frame{this, desk, nullptr, &failure_, &task->interrupts, within, &process_},
-              process_);
+    task->run(Frame{this, desk, nullptr, &failure_, &task->interrupts, within}, process_);
   } catch (...) {
     failure_.record_current();
   }

@@ -121,8 +121,7 @@ class Thread {
   static void run(std::shared_ptr<End> end, Call call) {
     try {
       const detail::FrameScope scope(
-          detail::Frame{nullptr, nullptr, nullptr, nullptr, &end->interrupts, nullptr,
-                        &end->process},
+          detail::Frame{nullptr, nullptr, nullptr, nullptr, &end->interrupts, nullptr},
           end->process);
       call();
     } catch (...) {
