@@ -206,6 +206,24 @@ static SEXP made_of(SEXP x, const content *from) {
   return made;
 }
 
+/* Most readers go on with the next elements. Each is two places in memory, its string in the
+   table and the string itself, and a reader that waits for both one element at a time is three
+   times slower. NULL as `numbers`: element i is string i. (Inlined whatever happens: gcc takes a
+   function that only prefetches for one without effect and drops the call.) */
+__attribute__((always_inline)) static inline void fetch_ahead(const SEXP *strings, uint64_t count,
+                                                              const uint32_t *numbers, R_xlen_t n,
+                                                              R_xlen_t i) {
+  enum { near = 8, far = 16 };
+  if (i + far >= n) return;
+  if (!numbers) {
+    __builtin_prefetch(strings[i + near]);
+    return;
+  }
+  uint32_t soon = numbers[i + near], later = numbers[i + far];
+  if (soon < count) __builtin_prefetch(strings[soon]);
+  if (later < count) __builtin_prefetch(&strings[later]);
+}
+
 /* All strings, by element: of `made`, in which each string is made first, since a look at what it
    is made of would cost as much for every element. */
 static SEXP all_strings(const content *from, SEXP made) {
@@ -217,6 +235,7 @@ static SEXP all_strings(const content *from, SEXP made) {
   SEXP all = PROTECT(Rf_allocVector(STRSXP, n));
   for (R_xlen_t i = 0; i < n; i++) {
     if (from->numbers[i] >= distinct) fail_damaged();
+    fetch_ahead(strings, distinct, from->numbers, n, i);
     SET_STRING_ELT(all, i, strings[from->numbers[i]]);
   }
   UNPROTECT(1);
@@ -247,6 +266,7 @@ static R_xlen_t string_Length(SEXP x) {
 static SEXP string_Elt(SEXP x, R_xlen_t i) {
   const rg_view *view = rg_shm_view_get(R_altrep_data1(x));
   if (view && view->strings) {
+    fetch_ahead(view->strings, view->string_count, view->numbers, view->length, i);
     uint64_t k = view->numbers ? view->numbers[i] : (uint64_t)i;
     if (k < view->string_count && view->strings[k] != R_BlankString) return view->strings[k];
   }
