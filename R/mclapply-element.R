@@ -144,16 +144,21 @@ mclapply_begin <- function(job, i, try) {
     return(NULL)
   }
   if (!is.null(seeds$first)) {
-    seed <- if (try == 1L) seeds$first[[i]] else mclapply_seed(job, i, try)
-    # The element before may have chosen another kind of generator.
-    if (!identical(globalenv()$.Random.seed[1L], seeds$state[1L])) rng_use(seeds$state)
-    set.seed(seed)
+    # A promise, since the state of a Mersenne twister is long and most elements draw nothing.
+    delayedAssign(".Random.seed", mclapply_state(job, i, try), environment(), globalenv())
   } else if (job$forked) {
     fresh <- !exists(".Random.seed", globalenv(), inherits = FALSE)
     if (fresh || !job$settings$mc.preschedule) {
       rng_use(seeds$state)
     }
   }
+}
+
+# The element before may have chosen another kind of generator.
+mclapply_state <- function(job, i, try) {
+  rng_use(job$seeds$state)
+  set.seed(if (try == 1L) job$seeds$first[[i]] else mclapply_seed(job, i, try))
+  globalenv()$.Random.seed
 }
 
 # Of a further try.

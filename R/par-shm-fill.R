@@ -25,10 +25,13 @@ fill_parts <- function(x, f, verb, call, on, control) {
   n <- length(x)
   size <- part_size(n)
   starts <- if (n > 0) seq(1, n, by = size) else numeric()
+  garbage <- new_garbage()
   fill <- function(start) {
     range <- seq_part(start, min(n, start + size - 1))
     values <- f(range)
     .Call(ffi_shm_array_write, x, start, fill_values(values, range, x, verb))
+    values <- NULL
+    collect_garbage(garbage)
     NULL
   }
   control$priority <- NULL
@@ -41,6 +44,43 @@ fill_parts <- function(x, f, verb, call, on, control) {
     attr(x, "errors") <- results[failed]
   }
   x
+}
+
+# A part is garbage as soon as it is written. A worker inherits the size at which its session would
+# collect, which may be far away: it collects by itself, young objects only, when so many bytes have
+# come together, and keeps the memory for the next parts, since fresh pages cost more than arithmetic.
+garbage_max <- 32 * 2^20
+
+# What a worker knows of its memory: `bytes`, what it had when it last collected, and in how many
+# parts it looks again, since looking takes longer the more pieces are free.
+new_garbage <- function() {
+  garbage <- new.env(parent = emptyenv())
+  garbage$session <- Sys.getpid()
+  garbage$wait <- 0
+  garbage
+}
+
+collect_garbage <- function(garbage) {
+  if (Sys.getpid() == garbage$session) {
+    return(NULL)
+  }
+  garbage$wait <- garbage$wait - 1
+  if (garbage$wait > 0) {
+    return(NULL)
+  }
+  now <- .Call(ffi_memory_malloced)
+  if (is.null(garbage$bytes)) {
+    .Call(ffi_memory_keep_freed)
+    garbage$bytes <- now
+    garbage$step <- 1
+  } else if (now - garbage$bytes > garbage_max) {
+    gc(full = FALSE)
+    garbage$bytes <- .Call(ffi_memory_malloced)
+    garbage$step <- max(1, garbage$step %/% 2)
+  } else {
+    garbage$step <- min(16, 2 * garbage$step)
+  }
+  garbage$wait <- garbage$step
 }
 
 # So many parts that any number of workers end together, and none so large that it leaves the cache.

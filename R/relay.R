@@ -121,10 +121,14 @@ relay_settled <- function(run, indices) {
 
 relay_advance <- function(run) {
   relay <- run$relay
-  while (relay$next_index <= run$n && run$status[[relay$next_index]] != 0L) {
-    relay_release(run, relay$next_index)
-    relay$next_index <- relay$next_index + 1
+  status <- run$status
+  index <- relay$next_index
+  # Most elements of most runs have nothing to say.
+  while (index <= run$n && status[[index]] != 0L) {
+    if (length(relay$held) > 0L) relay_release(run, index)
+    index <- index + 1
   }
+  relay$next_index <- index
 }
 
 relay_release <- function(run, index) {

@@ -43,6 +43,8 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_fork_worker_silence, 1),
     ENTRY(ffi_fork_worker_spawn, 4),
     ENTRY(ffi_memory_anon, 1),
+    ENTRY(ffi_memory_keep_freed, 0),
+    ENTRY(ffi_memory_malloced, 0),
     ENTRY(ffi_memory_oom_kills, 0),
     ENTRY(ffi_posix_sem_close, 1),
     ENTRY(ffi_posix_sem_open, 4),

@@ -11,6 +11,9 @@
 #include "sys-cgroup.h"
 #include "sys-fd.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #ifdef __APPLE__
 #include <libproc.h>
 #include <mach/mach.h>
@@ -163,5 +166,22 @@ int rg_memory_is_copied(const void *start, int64_t size) {
 #else
   (void)start, (void)size;
   return -1;
+#endif
+}
+
+int64_t rg_memory_malloced(void) {
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+  struct mallinfo2 info = mallinfo2();
+  return (int64_t)(info.uordblks + info.hblkhd);
+#else
+  return -1;
+#endif
+}
+
+void rg_memory_keep_freed(void) {
+#ifdef __GLIBC__
+  /* The largest threshold that glibc takes; larger pieces are mapped one by one. */
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 512 << 20);
 #endif
 }

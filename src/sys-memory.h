@@ -33,6 +33,13 @@ int64_t rg_memory_anon(pid_t pid);
    -1 unknown. */
 int rg_memory_is_copied(const void *start, int64_t size);
 
+/* Bytes that this process has from malloc(). -1 unknown. */
+int64_t rg_memory_malloced(void);
+
+/* From now on memory that is freed stays with the process and is used again: for one that makes
+   garbage all the time and will end soon. Where the C library has no such setting, nothing. */
+void rg_memory_keep_freed(void);
+
 /* The most that was ever resident of `pid`. -1 unknown (also once it has ended). */
 int64_t rg_memory_peak(pid_t pid);
 

@@ -17,3 +17,10 @@ SEXP ffi_memory_anon(SEXP pid) {
 }
 
 SEXP ffi_memory_oom_kills(void) { return Rf_ScalarReal((double)rg_memory_oom_kills()); }
+
+SEXP ffi_memory_malloced(void) { return Rf_ScalarReal((double)rg_memory_malloced()); }
+
+SEXP ffi_memory_keep_freed(void) {
+  rg_memory_keep_freed();
+  return R_NilValue;
+}

@@ -7,5 +7,7 @@ SEXP ffi_clock(void);
 SEXP ffi_system_message(SEXP code);
 SEXP ffi_memory_anon(SEXP pid);
 SEXP ffi_memory_oom_kills(void);
+SEXP ffi_memory_malloced(void);
+SEXP ffi_memory_keep_freed(void);
 
 #endif
