@@ -53,8 +53,8 @@ rg_region_status rg_region_create(int64_t size, int64_t limit, int reserved, rg_
                                   int64_t *available);
 rg_region_status rg_region_reserve(rg_region *region);
 
-/* Writes to a region that is not frozen as write() does: without page faults, and what is written anew is
-   not made zero before. */
+/* Writes to a region that is not frozen as write() does: without page faults, and what is written
+   anew is not made zero before. */
 rg_region_status rg_region_write(rg_region *region, int64_t offset, const void *data, int64_t size);
 
 /* A region that is written piece by piece and then frozen: begin, then append (which gives the
