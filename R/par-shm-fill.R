@@ -47,8 +47,8 @@ fill_parts <- function(x, f, verb, call, on, control) {
 }
 
 # A part is garbage as soon as it is written. A worker inherits the size at which its session would
-# collect, which may be far away: it collects by itself, young objects only, when so many bytes have
-# come together, and keeps the memory for the next parts, since fresh pages cost more than arithmetic.
+# collect, which may be far away: it collects by itself, young objects only, when so many bytes
+# have come together, and keeps the memory for the next parts: fresh pages cost more than arithmetic.
 garbage_max <- 32 * 2^20
 
 # What a worker knows of its memory: `bytes`, what it had when it last collected, and in how many
