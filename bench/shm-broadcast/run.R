@@ -74,7 +74,7 @@ measure_use <- function(cell, use) {
 # Copies of the data that the parent and the workers have more than before, when all have read it.
 extra_copies <- function(name) {
   drop_export()
-  before <- process_pss(pids)
+  before <- process_memory(pids)
   hand_over[[name]]()
   sum_columns()
   # The buffers of the transfer are garbage by now.
@@ -83,7 +83,7 @@ extra_copies <- function(name) {
     NULL
   })
   gc(FALSE)
-  extra <- (process_pss(pids) - before) / bytes
+  extra <- (process_memory(pids) - before) / bytes
   drop_export()
   extra
 }

@@ -1,16 +1,23 @@
 # How much memory processes have, counted so that a sum over processes is what the machine gives:
-# a page that several have mapped counts in parts (Pss of /proc/PID/smaps_rollup). A page of shared
-# memory that no process has touched counts nowhere, so measure when the data have been read.
+# a page that several have mapped counts in parts (Pss of /proc/PID/smaps_rollup). Shared memory is
+# counted for the whole machine: what is written to it without a mapping belongs to no process.
 
-# Bytes of all `pids` together; NA where the system does not tell. One that has ended has none.
-process_pss <- function(pids) {
-  if (!file.exists("/proc/self/smaps_rollup")) return(NA_real_)
-  sum(vapply(pids, function(pid) {
-    lines <- tryCatch(readLines(file.path("/proc", pid, "smaps_rollup")),
-                      error = function(e) "", warning = function(w) "")
-    pss <- grep("^Pss:", lines, value = TRUE)
-    if (length(pss) == 0L) 0 else as.numeric(gsub("[^0-9]", "", pss)) * 1024
+# Bytes of all `pids` together, and of shared memory; NA where the system does not tell. A process
+# that has ended has none.
+process_memory <- function(pids) {
+  if (!any(startsWith(readLines("/proc/self/smaps_rollup"), "Pss_Shmem:"))) return(NA_real_)
+  shared <- bytes_of("/proc/meminfo", "Shmem")
+  shared + sum(vapply(pids, function(pid) {
+    rollup <- file.path("/proc", pid, "smaps_rollup")
+    bytes_of(rollup, "Pss") - bytes_of(rollup, "Pss_Shmem")
   }, 0))
+}
+
+# The number of a line "name: number kB"; 0 if there is none.
+bytes_of <- function(path, name) {
+  lines <- tryCatch(readLines(path), error = function(e) "", warning = function(w) "")
+  line <- grep(paste0("^", name, ":"), lines, value = TRUE)
+  if (length(line) == 0L) 0 else as.numeric(gsub("[^0-9]", "", line)) * 1024
 }
 
 child_processes <- function(pid) {
@@ -20,8 +27,8 @@ child_processes <- function(pid) {
 
 # The most that this process and its children have together while `fun` runs, in bytes, as a
 # process beside them sees it some ten times in a second.
-peak_pss <- function(fun) {
-  if (is.na(process_pss(Sys.getpid()))) return(NA_real_)
+peak_memory <- function(fun) {
+  if (is.na(process_memory(Sys.getpid()))) return(NA_real_)
   folder <- tempfile("peak")
   dir.create(folder)
   stop_watching <- function() invisible(file.create(file.path(folder, "stop")))

@@ -90,9 +90,9 @@ measure_program <- function(cell, program, in_r, rounds) {
 # The memory that a call takes at its peak, its result included, in output arrays.
 measure_memory <- function(call) {
   gc(FALSE)
-  before <- process_pss(Sys.getpid())
+  before <- process_memory(Sys.getpid())
   result <- NULL
-  peak <- peak_pss(function() result <<- call())
+  peak <- peak_memory(function() result <<- call())
   (peak - before) / n
 }
 
