@@ -265,6 +265,14 @@ warning_workers <- function(started, wanted, reason) {
   new_warning("regatta_warning_workers", message, started = started, wanted = wanted)
 }
 
+warning_globals <- function() {
+  message <- paste(
+    "the workers were not forked and have no variables of the workspace: those that the code uses are",
+    "found by the package globals, which is not installed. Install it, or pass what FUN needs as arguments."
+  )
+  new_warning("regatta_warning_globals", message)
+}
+
 warning_fork <- function(host) {
   message <- paste0(
     "forking a session that runs in ", host, " may hang or disturb it: its threads and windows ",

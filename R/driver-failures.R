@@ -81,7 +81,7 @@ replace_worker <- function(run, worker) {
   if (!is.na(pid)) {
     workers_note_start(run, worker, pid)
   } else if (!any(run$executor$running()$pid > 0L)) {
-    signal_error(error_start(run$active, "the last worker has died and no other can be forked"))
+    signal_error(error_start(run$active, "the last worker has died and no other can be started"))
   }
 }
 

@@ -11,6 +11,7 @@ element_states <- c(pending = 0L, done = 1L, error = 2L, death = 3L, timeout = 4
 #                       errors = "stop"; all of them unless given
 #   on_retry(run, index, kind, cnd, event)   called before an element is tried again
 #   on_note(index, note)                     called for what ffi_evaluator_note() has sent
+#   near                what needs workers that share memory with the session, as text
 #   limit_signal        the signal for an element over a limit, in place of the usual steps
 run_new <- function(task, on, control) {
   cores <- workers_available()
@@ -18,7 +19,7 @@ run_new <- function(task, on, control) {
   run$task <- task
   run$control <- control
   run$n <- task$n
-  run$workers <- min(if (is.null(control$workers)) as.integer(cores) else control$workers, task$n)
+  run$workers <- min(workers_wanted(on, control$workers, as.integer(cores)), task$n)
   run$share <- max(1L, as.integer(cores) %/% run$workers)
   run$seed <- rng_base(control$seed)
   run$values <- vector("list", task$n)
@@ -36,7 +37,7 @@ run_new <- function(task, on, control) {
   run$relay <- relay_new(control, task$names)
   run$executor <- new_executor(on, list(
     n = task$n, workers = run$workers, control = control, seed = run$seed, share = run$share,
-    loop = task$loop
+    loop = task$loop, replay = task$replay, near = task$near
   ))
   run
 }

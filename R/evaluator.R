@@ -16,14 +16,18 @@ evaluate_lapply <- function(X, FUN, ...) {
   .Call(ffi_evaluator_run, quote(forceAndCall(1, FUN, X[[i]], ...)), environment())
 }
 
-# `loop` runs elements until there are no more. After an element's error it is entered again.
-evaluate_all <- function(loop, control, seed) {
+# Once in a worker, before the first element of a run.
+evaluate_begin <- function(control, seed) {
   evaluator$control <- control
   evaluator$detailed <- 0L
   evaluator$record <- NULL
   .Call(ffi_evaluator_begin, list(
     seed, control$retries > 0, control$retry_seed == "new", control$max_conditions
   ))
+}
+
+# `loop` runs elements until there are no more. After an element's error it is entered again.
+evaluate_all <- function(loop) {
   repeat {
     done <- withRestarts(
       tryCatch(

@@ -90,7 +90,8 @@ warn_fork_hazard <- function() {
 fork_worker_main <- function() {
   plan <- the$plan
   fork_worker_prepare(plan)
-  evaluate_all(plan$loop, plan$control, plan$seed)
+  evaluate_begin(plan$control, plan$seed)
+  evaluate_all(plan$loop)
   .Call(ffi_fork_worker_exit, 0L)
 }
 

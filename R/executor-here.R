@@ -25,9 +25,7 @@ new_executor.regatta_here <- function(on, plan) {
   here <- on$state
   here$element <- on$element
   here$muffle <- on$muffle
-  here$tries <- integer(plan$n)
-  here$start <- rep(NA_real_, plan$n)
-  here$end <- rep(NA_real_, plan$n)
+  here$tasks <- task_table(plan$n)
   seed <- if (!is.null(plan$seed)) globalenv()$.Random.seed
   list(
     kind = "session",
@@ -38,8 +36,8 @@ new_executor.regatta_here <- function(on, plan) {
     signal = function(w, how) FALSE,
     respawn = function(w) NA_integer_,
     limit = function(active) NULL,
-    tasks = function() here_tasks(here, seq_len(plan$n)),
-    task = function(index) here_tasks(here, index),
+    tasks = function() task_rows(here$tasks),
+    task = function(index) task_rows(here$tasks, index),
     guard = function(code) code,
     stop = function() {
       if (!is.null(seed)) {
@@ -48,22 +46,6 @@ new_executor.regatta_here <- function(on, plan) {
       NA_real_
     }
   )
-}
-
-here_tasks <- function(here, index) {
-  begun <- here$tries[index] > 0L
-  list(
-    worker = ifelse(begun, 1L, NA_integer_), tries = here$tries[index],
-    start = here$start[index], end = here$end[index], bytes = rep(0, length(index))
-  )
-}
-
-# The vector is taken out of the environment while it changes: R would copy all of it otherwise.
-here_set <- function(here, column, index, value) {
-  x <- here[[column]]
-  here[[column]] <- NULL
-  x[[index]] <- value
-  here[[column]] <- x
 }
 
 # Elements for a fiftieth of a second, or until one has more to tell than its value.
@@ -102,7 +84,7 @@ here_failure <- function(here, index) {
   record <- here$record
   here$record <- NULL
   list(
-    type = "error", index = index, try = here$tries[[index]], pid = Sys.getpid(),
+    type = "error", index = index, try = here$tasks$tries[[index]], pid = Sys.getpid(),
     worker = 1L, record = record
   )
 }
@@ -114,10 +96,10 @@ here_event <- function(here, ...) {
 # The value of one element; after an error NULL, and here$record describes the error.
 here_run <- function(here, plan, index) {
   here_begin(here, plan, index)
-  on.exit(here_set(here, "end", index, .Call(ffi_clock)))
+  on.exit(task_set(here$tasks, "end", index, .Call(ffi_clock)))
   if (plan$control$retries > 0) {
     old <- Sys.getenv("REGATTA_TRY", NA)
-    Sys.setenv(REGATTA_TRY = here$tries[[index]])
+    Sys.setenv(REGATTA_TRY = here$tasks$tries[[index]])
     on.exit(if (is.na(old)) Sys.unsetenv("REGATTA_TRY") else Sys.setenv(REGATTA_TRY = old), TRUE)
   }
   value <- here_with_output(here, plan, index, here_evaluate(here, plan, index))
@@ -131,9 +113,10 @@ here_run <- function(here, plan, index) {
 }
 
 here_begin <- function(here, plan, index) {
-  try <- here$tries[[index]] + 1L
-  here_set(here, "tries", index, try)
-  here_set(here, "start", index, .Call(ffi_clock))
+  try <- here$tasks$tries[[index]] + 1L
+  task_set(here$tasks, "worker", index, 1L)
+  task_set(here$tasks, "tries", index, try)
+  task_set(here$tasks, "start", index, .Call(ffi_clock))
   here$counts[] <- 0
   here$depth <- sys.nframe()
   if (!is.null(plan$seed)) {

@@ -18,7 +18,9 @@
 # and `kind`, what the record of a run calls it, "fork" if there is none.
 #
 # A plan is what an executor needs to know: n, workers, control, seed (of rng_base()), share (cores
-# of each worker) and `loop`, a function without arguments that runs elements in a worker.
+# of each worker) and `loop`, a function without arguments that runs elements in a worker. For workers
+# that do not inherit the session: `replay` (FUN, args, X, env), to find what the loop needs, and
+# `near`, the words for what they must share memory with the session for.
 #
 # Events are lists with a `type`:
 #
@@ -30,6 +32,11 @@
 #   death       worker, pid, index (NA: between elements), try, signal, status, peak, oom
 #               (OOM kills of the cgroup so far), backtrace
 
+# How many workers a run may have: as many as are asked for, else what there is.
+workers_wanted <- function(on, asked, cores) {
+  if (inherits(on, "cluster")) min(asked, length(on)) else if (is.null(asked)) cores else asked
+}
+
 new_executor <- function(on, plan) {
   if (is.null(on)) {
     executor_fork(plan)
@@ -39,6 +46,6 @@ new_executor <- function(on, plan) {
 }
 
 new_executor.default <- function(on, plan) {
-  must <- "NULL (forked workers on this machine) or a cluster that regatta can run on"
+  must <- "NULL (forked workers on this machine) or a cluster as `parallel::makeCluster()` makes it"
   abort_argument(".on", on, must, call = NULL)
 }

@@ -2,16 +2,21 @@ par_call <- function(expr, .on = NULL, .control = par_control()) {
   expr <- substitute(expr)
   env <- parent.frame()
   control <- check_control(.control, 1, call = sys.call())
-  evaluate <- function(code) eval(code, env)
+  evaluate <- evaluator_in(env)
   X <- list(expr)
   task <- list(
     verb = "par_call", call = sys.call(), n = 1L, names = NULL,
-    loop = function() evaluate_lapply(X, evaluate),
-    replay = list(X = X, FUN = evaluate, args = list())
+    loop = map_loop(X, evaluate, list()),
+    replay = list(X = X, FUN = evaluate, args = list(), env = env)
   )
   run <- run_new(task, .on, control)
   run$executor$guard(run_start(run))
   structure(list(run = run), class = "regatta_call")
+}
+
+evaluator_in <- function(env) {
+  force(env)
+  function(code) eval(code, env)
 }
 
 par_value <- function(handle, timeout = Inf) {

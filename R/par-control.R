@@ -24,6 +24,7 @@ par_control <- function(workers = NULL,
                         threads = NULL,
                         shm = TRUE,
                         shm_min = "64KB",
+                        share_min = "1MB",
                         copy = FALSE) {
   streams <- c("relay", "capture", "drop")
   control <- list(
@@ -50,6 +51,7 @@ par_control <- function(workers = NULL,
     threads = check_count(threads, "threads", null = TRUE),
     shm = check_flag(shm, "shm"),
     shm_min = check_bytes(shm_min, "shm_min", zero = TRUE),
+    share_min = check_bytes(share_min, "share_min", zero = TRUE),
     copy = check_flag(copy, "copy")
   )
   structure(control, class = "regatta_control")

@@ -8,7 +8,7 @@ par_lapply <- function(X, FUN, ..., .on = NULL, .control = par_control()) {
 }
 
 # Elements of the list or vector `X`. `args` are forced here, once, and not in every worker.
-map_list <- function(X, FUN, args, verb, call, on, control, names = base::names(X)) {
+map_list <- function(X, FUN, args, verb, call, on, control, names = base::names(X), near = NULL) {
   control <- check_control(control, length(X), call = call)
   if (length(X) == 0L) {
     return(structure(list(), names = names))
@@ -16,14 +16,17 @@ map_list <- function(X, FUN, args, verb, call, on, control, names = base::names(
   task <- list(
     verb = verb, call = call, n = length(X), names = names,
     loop = map_loop(X, FUN, args),
-    replay = list(X = X, FUN = FUN, args = args)
+    replay = list(X = X, FUN = FUN, args = args), near = near
   )
   run_map(task, on, control)
 }
 
 # A loop over the elements in a worker, for run_map(). Language among the arguments is an argument, not
-# code to run.
+# code to run. Functions that are sent to workers hold what they need and nothing else: they are made by
+# functions of their own, which force it.
 map_loop <- function(X, FUN, args) {
+  force(X)
+  force(FUN)
   protected <- lapply(args, function(arg) if (is.language(arg)) call("quote", arg) else arg)
   function() do.call(evaluate_lapply, c(list(quote(X), quote(FUN)), protected))
 }

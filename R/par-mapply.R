@@ -6,7 +6,7 @@ par_mapply <- function(FUN, ..., MoreArgs = NULL, SIMPLIFY = TRUE, USE.NAMES = T
   dots <- lapply(list(...), as_mappable)
   n <- mapply_length(lengths(dots))
   names <- if (USE.NAMES) names_of_first(dots)
-  one <- function(i) mapply_one(FUN, dots, MoreArgs, i)
+  one <- mapply_element(FUN, dots, MoreArgs)
   values <- map_list(
     seq_len(n), one, list(), "par_mapply", sys.call(), .on, .control, names = names
   )
@@ -18,9 +18,15 @@ par_mapply <- function(FUN, ..., MoreArgs = NULL, SIMPLIFY = TRUE, USE.NAMES = T
   }
 }
 
-mapply_one <- function(FUN, dots, more, i) {
-  args <- lapply(dots, function(d) d[[(i - 1L) %% length(d) + 1L]])
-  do.call(FUN, c(args, more), quote = TRUE)
+# A function of the number of an element.
+mapply_element <- function(FUN, dots, more) {
+  force(FUN)
+  force(dots)
+  force(more)
+  function(i) {
+    args <- lapply(dots, function(d) d[[(i - 1L) %% length(d) + 1L]])
+    do.call(FUN, c(args, more), quote = TRUE)
+  }
 }
 
 as_mappable <- function(x) {

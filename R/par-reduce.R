@@ -14,22 +14,29 @@ par_reduce <- function(X, f, combine, init, ..., .on = NULL, .control = par_cont
   n <- length(X)
   size <- part_size(n)
   starts <- if (n > 0) seq(1, n, by = size) else numeric()
-  fold <- function(start, ...) {
+  if (!missing(init) && n == 0) {
+    return(init)
+  }
+  .control$priority <- NULL
+  folded <- map_list(
+    starts, fold_part(X, f, combine, size), list(...), "par_reduce", sys.call(), .on, .control,
+    names = part_names(starts, size, n)
+  )
+  combine_tree(if (missing(init)) unname(folded) else c(list(init), unname(folded)), combine)
+}
+
+# A function of the first position of a part.
+fold_part <- function(X, f, combine, size) {
+  force(f)
+  force(combine)
+  n <- length(X)
+  function(start, ...) {
     value <- f(X[[start]], ...)
     for (i in seq_len(min(n, start + size - 1) - start)) {
       value <- combine(value, f(X[[start + i]], ...))
     }
     value
   }
-  if (!missing(init) && n == 0) {
-    return(init)
-  }
-  .control$priority <- NULL
-  folded <- map_list(
-    starts, fold, list(...), "par_reduce", sys.call(), .on, .control,
-    names = part_names(starts, size, n)
-  )
-  combine_tree(if (missing(init)) unname(folded) else c(list(init), unname(folded)), combine)
 }
 
 # Neighbours first, then neighbours of those: as many roundings for each element.

@@ -4,7 +4,7 @@ shm_fill <- function(dim, f, type = shm_types, ..., .on = NULL, .control = par_c
   f <- match.fun(f)
   type <- check_choice(type, "type", shm_types)
   x <- new_shm_array(check_dim(dim), type, NULL, reserved = FALSE)
-  fill_parts(x, function(range) f(range, ...), "shm_fill", sys.call(), .on, .control)
+  fill_parts(x, part_function(f, NULL, ...), "shm_fill", sys.call(), .on, .control)
 }
 
 shm_map <- function(x, f, type = typeof(x), ..., .on = NULL, .control = par_control()) {
@@ -13,30 +13,29 @@ shm_map <- function(x, f, type = typeof(x), ..., .on = NULL, .control = par_cont
     abort_argument("x", x, "a vector or array")
   }
   type <- check_choice(type, "type", shm_types)
-  data <- shm_plain(x)
   dim <- as.double(if (is.null(dim(x))) length(x) else dim(x))
   out <- new_shm_array(dim, type, dimnames(x), reserved = FALSE)
-  fill_parts(out, function(range) f(data[range], ...), "shm_map", sys.call(), .on, .control)
+  fill_parts(out, part_function(f, x, ...), "shm_map", sys.call(), .on, .control)
+}
+
+# A function of a range of positions; of the elements of `x` there if that is given.
+part_function <- function(f, x, ...) {
+  force(f)
+  list(...) # forced as well
+  if (is.null(x)) function(range) f(range, ...) else function(range) f(shm_plain(x)[range], ...)
 }
 
 # Calls f(range) for ranges of positions that cover `x` and writes what it returns there.
 fill_parts <- function(x, f, verb, call, on, control) {
-  force(f)
   n <- length(x)
   size <- part_size(n)
   starts <- if (n > 0) seq(1, n, by = size) else numeric()
-  garbage <- new_garbage()
-  fill <- function(start) {
-    range <- seq_part(start, min(n, start + size - 1))
-    values <- f(range)
-    .Call(ffi_shm_array_write, x, start, fill_values(values, range, x, verb))
-    values <- NULL
-    collect_garbage(garbage)
-    NULL
-  }
   control$priority <- NULL
   control <- check_control(control, length(starts), call = call)
-  results <- map_list(starts, fill, list(), verb, call, on, control, names = part_names(starts, size, n))
+  results <- map_list(
+    starts, fill_part(x, f, size, verb), list(), verb, call, on, control,
+    names = part_names(starts, size, n), near = paste0(verb, "()")
+  )
   # What no part has written, because it failed, is reserved now; the rest is there.
   .Call(ffi_shm_array_reserve, x)
   failed <- vapply(results, inherits, NA, "regatta_error")
@@ -44,6 +43,22 @@ fill_parts <- function(x, f, verb, call, on, control) {
     attr(x, "errors") <- results[failed]
   }
   x
+}
+
+# A function of the first position of a part.
+fill_part <- function(x, f, size, verb) {
+  force(x)
+  force(f)
+  n <- length(x)
+  garbage <- new_garbage()
+  function(start) {
+    range <- seq_part(start, min(n, start + size - 1))
+    values <- f(range)
+    .Call(ffi_shm_array_write, x, start, fill_values(values, range, x, verb))
+    values <- NULL
+    collect_garbage(garbage)
+    NULL
+  }
 }
 
 # A part is garbage as soon as it is written. A worker inherits the size at which its session would

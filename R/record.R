@@ -13,9 +13,12 @@ workers_new <- function(run, pids) {
   people
 }
 
+# Workers on two machines may have the same pid.
+worker_key <- function(worker, pid) paste(worker, pid)
+
 workers_note_start <- function(run, worker, pid) {
   people <- run$people
-  people$rows[[as.character(pid)]] <- list(
+  people$rows[[worker_key(worker, pid)]] <- list(
     worker = worker, pid = pid, start = .Call(ffi_clock) - run$clock, end = NA_real_,
     exit = "stopped", peak_memory = NA_real_
   )
@@ -25,7 +28,7 @@ workers_note_start <- function(run, worker, pid) {
 }
 
 workers_note_end <- function(run, event) {
-  key <- as.character(event$pid)
+  key <- worker_key(event$worker, event$pid)
   row <- run$people$rows[[key]]
   row$end <- .Call(ffi_clock) - run$clock
   row$exit <- format_exit(event$signal, event$status)

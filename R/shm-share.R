@@ -8,10 +8,18 @@ shm_copy <- function(x) {
   .Call(ffi_shm_copy, shm_plain(x))
 }
 
+is_shm <- function(x) {
+  if (is.list(x)) any(vapply(x, is_shm, NA)) else .Call(ffi_shm_is, x)
+}
+
 # Called from C for each shared vector that is serialised outside of a run: whether its handle will
 # do, which only a process of this machine can use while this one keeps the object. What is written
 # to a file may be read by any other. callr hands the arguments of a call over in such files.
-shm_travels <- function() {
+# `known`: the process for which this one works has it, too. What a run sends is settled beforehand.
+shm_travels <- function(known) {
+  if (!is.null(the$travels)) {
+    return(switch(the$travels, all = TRUE, known = known, none = FALSE))
+  }
   frames <- seq_len(sys.nframe())
   savers <- list(saveRDS, save, save.image)
   saves <- FALSE

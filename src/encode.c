@@ -95,12 +95,9 @@ static SEXP store_in_arena(SEXP x, const rg_piece *pieces, int count, void *data
 
 static SEXP serialize_value(void *data) {
   encode_call *call = data;
-  SEXP value = call->value;
-  if (call->arena) {
-    const rg_share_sink sink = {call->share_from, call->arena, 1, store_in_arena, call->arena};
-    value = rg_encode_share(value, &sink);
-  }
-  PROTECT(value);
+  int64_t share_from = call->arena ? call->share_from : INT64_MAX;
+  const rg_share_sink sink = {share_from, call->arena, 1, store_in_arena, call->arena};
+  SEXP value = PROTECT(rg_encode_share(call->value, &sink));
   struct R_outpstream_st stream;
   R_InitOutPStream(&stream, (R_pstream_data_t)call->out, R_pstream_binary_format, 3, out_char,
                    out_bytes, NULL, R_NilValue);

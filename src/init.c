@@ -2,6 +2,8 @@
 #include <Rinternals.h>
 
 #include "char-map.h"
+#include "cluster-slots.h"
+#include "cluster-worker.h"
 #include "evaluator.h"
 #include "fork-pool.h"
 #include "posix-sem.h"
@@ -23,6 +25,16 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_char_map, 1),
     ENTRY(ffi_char_map_expand, 1),
     ENTRY(ffi_clock, 0),
+    ENTRY(ffi_cluster_decode, 2),
+    ENTRY(ffi_cluster_send_at_once, 1),
+    ENTRY(ffi_cluster_slots_interrupt, 4),
+    ENTRY(ffi_cluster_slots_new, 2),
+    ENTRY(ffi_cluster_slots_running, 2),
+    ENTRY(ffi_cluster_worker_batch, 5),
+    ENTRY(ffi_cluster_worker_begin, 1),
+    ENTRY(ffi_cluster_worker_divert, 0),
+    ENTRY(ffi_cluster_worker_end, 0),
+    ENTRY(ffi_cluster_worker_restore, 0),
     ENTRY(ffi_compress_chars, 5),
     ENTRY(ffi_evaluator_begin, 1),
     ENTRY(ffi_evaluator_cancelled, 0),

@@ -289,8 +289,8 @@ rg_region *rg_region_at(const void *start, int64_t size) {
   return NULL;
 }
 
-void rg_region_after_fork(void) {
-  for (rg_region *region = regions; region; region = region->next) region->inherited = 1;
+void rg_region_note_known(void) {
+  for (rg_region *region = regions; region; region = region->next) region->known = 1;
 }
 
 const rg_region *rg_region_first(void) { return regions; }

@@ -30,7 +30,7 @@ typedef struct rg_region {
   pid_t owner; /* the process that made it, or through which this one attached */
   int fd;
   int writable; /* not frozen */
-  int inherited; /* this process is a forked one, whose parent has the region too */
+  int known;     /* this process works for another one, which has the region too */
   char *data;   /* of a writable one: key.size bytes, mapped for all to see; else NULL */
   int64_t references;
   struct rg_region *next;
@@ -86,8 +86,8 @@ rg_region_key rg_region_key_of(const rg_region *region);
 /* The writable region in which these bytes lie; NULL if there is none. */
 rg_region *rg_region_at(const void *start, int64_t size);
 
-/* A forked process begins: what it has now, its parent has as well. */
-void rg_region_after_fork(void);
+/* This process begins to work for another one: what it has now, that has as well. */
+void rg_region_note_known(void);
 
 /* Regions of this process, newest first. */
 const rg_region *rg_region_first(void);

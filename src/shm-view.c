@@ -28,7 +28,10 @@ void rg_shm_view_begin(rg_arena *arena, rg_copy copy) {
   context_copy = copy;
 }
 
-void rg_shm_view_finish(void) { context_arena = NULL; }
+void rg_shm_view_finish(void) {
+  context_arena = NULL;
+  context_copy = RG_COPY_NONE;
+}
 
 static void free_view(rg_view *view) {
   if (view->own) munmap(view->own, (size_t)view->size);
@@ -135,7 +138,7 @@ int rg_shm_view_is_pristine(SEXP pointer, const rg_arena *arena) {
   if (!view || (view->dirty && is_changed(view))) return 0;
   if (view->block) return view->block->arena == arena;
   /* A worker's result must not hang on memory that the worker may drop, or take with it. */
-  return !arena || arena->owner == getpid() || view->region->inherited;
+  return !arena || arena->owner == getpid() || view->region->known;
 }
 
 /* Handles. */
@@ -158,13 +161,14 @@ SEXP rg_shm_view_span_handle(rg_span span, SEXPTYPE type, R_xlen_t length) {
 
 /* Whether what is being serialised goes to a process that can attach: R code decides, which
    can see who serialises. */
-static int travels(void) {
+static int travels(const rg_region *region) {
   if (context_arena) return 1;
   SEXP package = PROTECT(Rf_mkString("regatta"));
   SEXP space = PROTECT(R_FindNamespace(package));
-  SEXP call = PROTECT(Rf_lang1(Rf_install("shm_travels")));
+  SEXP known = PROTECT(Rf_ScalarLogical(region->known));
+  SEXP call = PROTECT(Rf_lang2(Rf_install("shm_travels"), known));
   int yes = Rf_asLogical(Rf_eval(call, space)) == TRUE;
-  UNPROTECT(3);
+  UNPROTECT(4);
   return yes;
 }
 
@@ -174,7 +178,7 @@ SEXP rg_shm_view_handle(SEXP pointer, SEXPTYPE type) {
   if (view->block) {
     return context_arena ? rg_shm_view_span_handle(view->block->span, type, view->length) : NULL;
   }
-  if (!travels()) return NULL;
+  if (!travels(view->region)) return NULL;
   rg_handle handle = {.form = HANDLE_REGION,
                       .type = (int32_t)type,
                       .length = view->length,
@@ -276,7 +280,7 @@ static SEXP resolve_region(const rg_handle *handle, const rg_shm_view_maker *mak
   check_span(handle, handle->key.size, maker);
   rg_region_status status = rg_region_attach(&handle->key, writable, &region);
   if (status != RG_REGION_OK) rg_shm_view_refuse(status, &handle->key);
-  if (!wants_copy(maker) || !context_arena) {
+  if (!wants_copy(maker)) {
     SEXP pointer = rg_shm_view_of_region(region, handle->offset, handle->size,
                                          (R_xlen_t)handle->length);
     return open_view(pointer, handle, maker);

@@ -1,0 +1,89 @@
+# Functions and what they need as bytes, for workers that do not inherit it. R's serialisation
+# writes the variables of a function's environment with it; large ones among them are put into shared
+# memory first, once for all workers, and stand in the bytes as handles. The user's environments stay
+# as they are: one that holds something large is written as a copy of itself.
+
+# list(body, environments): the bytes of `x`, and of each environment that was copied; `kept` is what
+# must not go before the last worker has read them. Vectors of at least `min` bytes are shared.
+closure_pack <- function(x, min = Inf) {
+  if (!is.finite(min)) {
+    return(list(bytes = list(body = serialize(x, NULL, xdr = FALSE), environments = list())))
+  }
+  pack <- new.env(parent = emptyenv())
+  pack$numbers <- new.env(parent = emptyenv()) # address: which copy stands for it; 0: none
+  pack$copies <- list()
+  hook <- function(env) pack_environment(pack, env, min)
+  x <- shm_share(x, min)
+  body <- serialize(x, NULL, xdr = FALSE, refhook = hook)
+  environments <- list()
+  # A copy may hold functions with environments of their own.
+  while (length(environments) < length(pack$copies)) {
+    at <- length(environments) + 1L
+    pack$written <- pack$copies[[at]]
+    environments[[at]] <- serialize(pack$written, NULL, xdr = FALSE, refhook = hook)
+  }
+  bytes <- shm_share(list(body = body, environments = environments), min)
+  list(bytes = bytes, kept = list(x, pack$copies))
+}
+
+# What serialize() writes in place of an environment: its number, or NULL for what R writes itself.
+pack_environment <- function(pack, env, min) {
+  if (!is.environment(env) || identical(env, pack$written)) {
+    return(NULL)
+  }
+  key <- rlang::obj_address(env)
+  number <- pack$numbers[[key]]
+  if (is.null(number)) {
+    copy <- copy_sharing(env, min)
+    number <- if (is.null(copy)) 0L else length(pack$copies) + 1L
+    if (number > 0L) pack$copies[[number]] <- copy
+    assign(key, number, envir = pack$numbers)
+  }
+  if (number > 0L) as.character(number)
+}
+
+# A copy of the environment in which what is large is shared; NULL if nothing is. Promises that have
+# not been forced, and active bindings, are not touched.
+copy_sharing <- function(env, min) {
+  copy <- NULL
+  for (name in plain_bindings(env)) {
+    value <- get(name, envir = env, inherits = FALSE)
+    shared <- shm_share(value, min)
+    if (!rlang::is_reference(shared, value)) {
+      if (is.null(copy)) copy <- rlang::env_clone(env)
+      assign(name, shared, envir = copy)
+    }
+  }
+  if (!is.null(copy)) copy_state(env, copy)
+  copy
+}
+
+plain_bindings <- function(env) {
+  names <- ls(env, all.names = TRUE, sorted = FALSE)
+  names <- names[names != "..." & !grepl("^\\.\\.[0-9]+$", names)]
+  lazy <- rlang::env_binding_are_lazy(env, names) | rlang::env_binding_are_active(env, names)
+  names <- names[!lazy]
+  missing <- vapply(names, function(name) identical(env[[name]], quote(expr = )), NA)
+  names[!missing]
+}
+
+# What a copy of the variables leaves out: class and other attributes, and what is locked.
+copy_state <- function(from, to) {
+  attributes(to) <- attributes(from)
+  for (name in ls(from, all.names = TRUE, sorted = FALSE)) {
+    if (bindingIsLocked(name, from)) lockBinding(name, to)
+  }
+  if (environmentIsLocked(from)) lockEnvironment(to)
+}
+
+closure_unpack <- function(bytes) {
+  environments <- lapply(bytes$environments, function(x) new.env(parent = emptyenv()))
+  hook <- function(number) environments[[as.integer(number)]]
+  for (i in seq_along(environments)) {
+    from <- unserialize(bytes$environments[[i]], refhook = hook)
+    rlang::env_coalesce(environments[[i]], from)
+    parent.env(environments[[i]]) <- parent.env(from)
+    copy_state(from, environments[[i]])
+  }
+  unserialize(bytes$body, refhook = hook)
+}

@@ -1,0 +1,58 @@
+#include "cluster-slots.h"
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include "shm-array.h"
+#include "sys-clock.h"
+#include "sys-process.h"
+
+rg_cluster_slot *rg_cluster_slots_borrow(SEXP slots, int worker) {
+  return (rg_cluster_slot *)rg_shm_array_data(slots, sizeof(rg_cluster_slot) * (size_t)(worker + 1)) +
+         worker;
+}
+
+/* A new shared array is all zero. */
+SEXP ffi_cluster_slots_new(SEXP workers, SEXP limit) {
+  R_xlen_t size = (R_xlen_t)sizeof(rg_cluster_slot) * Rf_asInteger(workers);
+  SEXP slots = PROTECT(rg_shm_array_of(RAWSXP, size, rg_shm_array_limit(limit)));
+  rg_shm_array_set_class(slots, "shm_counter"); /* written in place, and sent as what it is */
+  UNPROTECT(1);
+  return slots;
+}
+
+/* What each process runs now: list(element (0: nothing), seconds, cpu_seconds). */
+SEXP ffi_cluster_slots_running(SEXP slots, SEXP pids) {
+  const char *names[] = {"element", "seconds", "cpu_seconds", ""};
+  int workers = (int)XLENGTH(pids);
+  SEXP result = PROTECT(Rf_mkNamed(VECSXP, names));
+  SEXP element = SET_VECTOR_ELT(result, 0, Rf_allocVector(REALSXP, workers));
+  SEXP seconds = SET_VECTOR_ELT(result, 1, Rf_allocVector(REALSXP, workers));
+  SEXP cpu = SET_VECTOR_ELT(result, 2, Rf_allocVector(REALSXP, workers));
+  int64_t now = rg_clock_now();
+  for (int w = 0; w < workers; w++) {
+    rg_cluster_slot *slot = rg_cluster_slots_borrow(slots, w);
+    int64_t current = atomic_load(&slot->current);
+    int pid = INTEGER(pids)[w];
+    int64_t used = current > 0 && pid != NA_INTEGER ? rg_process_cpu(pid) : -1;
+    REAL(element)[w] = (double)current;
+    REAL(seconds)[w] = current > 0 ? (double)(now - atomic_load(&slot->started)) / 1e9 : 0;
+    REAL(cpu)[w] = used < 0 ? 0 : (double)(used - atomic_load(&slot->cpu_started)) / 1e9;
+  }
+  UNPROTECT(1);
+  return result;
+}
+
+/* Interrupts the element that `worker`, a process of this machine, runs; with RG_CLUSTER_CANCEL_ALL
+   whatever it is at, and it begins no other. Between elements no interrupt may come: it would reach
+   code that reads or writes the connection. The session sets `cancel` and then reads `current`, the
+   worker sets `current` to 0 and then reads `cancel`: so that a worker whose element ends meanwhile
+   knows of the interrupt and waits for it (await_interrupt() in cluster-worker.c). */
+SEXP ffi_cluster_slots_interrupt(SEXP slots, SEXP worker, SEXP element, SEXP pid) {
+  rg_cluster_slot *slot = rg_cluster_slots_borrow(slots, Rf_asInteger(worker) - 1);
+  atomic_store(&slot->signalled, 0);
+  atomic_store(&slot->cancel, (int64_t)Rf_asReal(element));
+  int sent = atomic_load(&slot->current) > 0 && kill((pid_t)Rf_asInteger(pid), SIGINT) == 0;
+  atomic_store(&slot->signalled, 1);
+  return Rf_ScalarLogical(sent);
+}

@@ -1,0 +1,214 @@
+#include "cluster-worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <R_ext/Utils.h>
+
+#include "cluster-slots.h"
+#include "control.h"
+#include "encode.h"
+#include "evaluator.h"
+#include "region.h"
+#include "sys-clock.h"
+#include "sys-fd.h"
+#include "sys-process.h"
+
+/* Bytes of output that are sent at a time. */
+enum { OUTPUT_MAX = 1 << 24 };
+
+/* The batch that this process is at. What is to be sent is given to an R function, since the
+   connection is R's. */
+static struct {
+  SEXP report;
+  rg_cluster_slot *slot, own; /* `own` where the session is on another machine */
+  const double *elements;
+  const int *tries;
+  R_xlen_t count, at;
+  int64_t started, ended;
+  int file[RG_STREAMS]; /* what has been written to the stream, -1: not wanted */
+  int64_t sent[RG_STREAMS];
+  int before[RG_STREAMS]; /* where the stream went before a batch, -1 between batches */
+} worker = {.file = {-1, -1}, .before = {-1, -1}};
+
+static void report(const rg_record *header, int kind, SEXP payload) {
+  PROTECT(payload);
+  SEXP type = PROTECT(Rf_ScalarInteger(header->type));
+  SEXP index = PROTECT(Rf_ScalarReal((double)header->element + 1));
+  SEXP try = PROTECT(Rf_ScalarInteger(header->tries));
+  SEXP kinds = PROTECT(Rf_ScalarInteger(kind));
+  SEXP times = PROTECT(Rf_allocVector(REALSXP, 2));
+  REAL(times)[0] = (double)worker.started / 1e9;
+  REAL(times)[1] = (double)worker.ended / 1e9;
+  SEXP call = PROTECT(Rf_lang6(worker.report, type, index, try, kinds, times));
+  SETCDR(Rf_nthcdr(call, 5), Rf_list1(payload));
+  Rf_eval(call, R_BaseEnv);
+  UNPROTECT(7);
+}
+
+static SEXP raw_of(const void *bytes, size_t size) {
+  SEXP raw = Rf_allocVector(RAWSXP, (R_xlen_t)size);
+  if (size > 0) memcpy(RAW(raw), bytes, size);
+  return raw;
+}
+
+/* What the element has written so far goes before anything else that it has to tell. A program that
+   it has started may be writing meanwhile: what has been read is given back, nothing is cut off. */
+static void report_output(int64_t element) {
+  const rg_record header = {.type = RG_RECORD_OUTPUT, .element = element};
+  rg_process_flush_stdout();
+  for (int s = 0; s < RG_STREAMS; s++) {
+    struct stat file;
+    if (worker.file[s] < 0 || fstat(worker.file[s], &file) < 0) continue;
+    int64_t end = file.st_size, from = worker.sent[s];
+    while (worker.sent[s] < end) {
+      int64_t left = end - worker.sent[s], size = left < OUTPUT_MAX ? left : OUTPUT_MAX;
+      SEXP text = PROTECT(Rf_allocVector(RAWSXP, (R_xlen_t)size));
+      if (pread(worker.file[s], RAW(text), (size_t)size, worker.sent[s]) != size) {
+        Rf_error("cannot read the output of a worker: %s", strerror(errno));
+      }
+      worker.sent[s] += size;
+      report(&header, s, text);
+      UNPROTECT(1);
+    }
+    if (end > from) rg_fd_punch(worker.file[s], from, end - from);
+  }
+}
+
+/* An interrupt that the session has begun to send is taken here, where it does no harm. A session
+   that has died meanwhile will not send it. */
+static void await_interrupt(void) {
+  const struct timespec nap = {0, 100000};
+  for (int i = 0; i < 50000 && !atomic_load(&worker.slot->signalled); i++) nanosleep(&nap, NULL);
+  R_CheckUserInterrupt();
+}
+
+static int64_t channel_next(void *state, int32_t *tries) {
+  (void)state;
+  int64_t last = atomic_exchange(&worker.slot->current, 0);
+  int64_t cancel = atomic_load(&worker.slot->cancel);
+  if (last > 0 && (cancel == last || cancel == RG_CLUSTER_CANCEL_ALL)) await_interrupt();
+  cancel = atomic_load(&worker.slot->cancel);
+  if (worker.at == worker.count || cancel == RG_CLUSTER_CANCEL_ALL) return -1;
+  /* Meant for an element before this one. */
+  atomic_compare_exchange_strong(&worker.slot->cancel, &cancel, 0);
+  int64_t element = (int64_t)worker.elements[worker.at] - 1;
+  *tries = worker.tries[worker.at++];
+  worker.started = rg_clock_now();
+  atomic_store(&worker.slot->started, worker.started);
+  atomic_store(&worker.slot->cpu_started, rg_clock_cpu());
+  atomic_store(&worker.slot->current, element + 1);
+  return element;
+}
+
+static void channel_ended(void *state, int64_t element) {
+  (void)state;
+  worker.ended = rg_clock_now();
+  report_output(element);
+}
+
+static void channel_publish(void *state, rg_record *header, const rg_buffer *payload) {
+  (void)state;
+  if (header->type == RG_RECORD_CONDITION) report_output(header->element);
+  int64_t count;
+  if (header->type == RG_RECORD_SUPPRESSED) {
+    memcpy(&count, payload->data, sizeof count);
+    report(header, header->kind, Rf_ScalarReal((double)count));
+  } else {
+    report(header, header->kind, raw_of(payload->data, payload->size));
+  }
+}
+
+static int channel_cancelled(void *state, int64_t element) {
+  (void)state;
+  int64_t cancel = atomic_load(&worker.slot->cancel);
+  return cancel == element + 1 || cancel == RG_CLUSTER_CANCEL_ALL;
+}
+
+/* The elements (numbers from 1) that the evaluator is to run next, and which try of each that is.
+   `slots`, of which this worker has `number`, is NULL where they are not to be had. The arguments
+   must be kept until the batch is done. */
+SEXP ffi_cluster_worker_batch(SEXP elements, SEXP tries, SEXP slots, SEXP number, SEXP report) {
+  static const rg_channel channel = {.next = channel_next,
+                                     .ended = channel_ended,
+                                     .publish = channel_publish,
+                                     .cancelled = channel_cancelled,
+                                     .arena = NULL,
+                                     .share_from = INT64_MAX};
+  worker.report = report;
+  worker.slot = slots == R_NilValue ? &worker.own
+                                    : rg_cluster_slots_borrow(slots, Rf_asInteger(number) - 1);
+  worker.elements = REAL(elements);
+  worker.tries = INTEGER(tries);
+  worker.count = XLENGTH(elements);
+  worker.at = 0;
+  rg_evaluator_set_channel(&channel);
+  return R_NilValue;
+}
+
+static void fail_to_divert(void) {
+  Rf_error("cannot take the output of a worker: %s", strerror(errno));
+}
+
+/* stdout and stderr go to files in memory, or nowhere: code in C and programs that the element
+   starts write there as well. */
+SEXP ffi_cluster_worker_divert(void) {
+  rg_process_flush_stdout();
+  int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  int good = nowhere >= 0;
+  for (int s = 0; s < RG_STREAMS && good; s++) {
+    worker.before[s] = fcntl(s + 1, F_DUPFD_CLOEXEC, 3);
+    good = worker.before[s] >= 0 && dup2(worker.file[s] >= 0 ? worker.file[s] : nowhere, s + 1) >= 0;
+  }
+  int saved = errno;
+  rg_fd_close(&nowhere);
+  if (!good) {
+    ffi_cluster_worker_restore();
+    errno = saved;
+    fail_to_divert();
+  }
+  return R_NilValue;
+}
+
+SEXP ffi_cluster_worker_restore(void) {
+  rg_process_flush_stdout();
+  for (int s = 0; s < RG_STREAMS; s++) {
+    if (worker.before[s] >= 0) dup2(worker.before[s], s + 1);
+    rg_fd_close(&worker.before[s]);
+  }
+  return R_NilValue;
+}
+
+/* A run begins. What this process has in shared memory, the session has as well. Output is wanted of
+   the streams (stdout, stderr) for which `wanted` is TRUE. */
+SEXP ffi_cluster_worker_begin(SEXP wanted) {
+  ffi_cluster_worker_end();
+  rg_region_note_known();
+  for (int s = 0; s < RG_STREAMS; s++) {
+    worker.sent[s] = 0;
+    if (LOGICAL(wanted)[s] != TRUE) continue;
+    worker.file[s] = rg_fd_memory("regatta-output");
+    if (worker.file[s] < 0) fail_to_divert();
+    fcntl(worker.file[s], F_SETFL, fcntl(worker.file[s], F_GETFL) | O_APPEND);
+  }
+  return R_NilValue;
+}
+
+SEXP ffi_cluster_worker_end(void) {
+  ffi_cluster_worker_restore();
+  for (int s = 0; s < RG_STREAMS; s++) rg_fd_close(&worker.file[s]);
+  return R_NilValue;
+}
+
+SEXP ffi_cluster_send_at_once(SEXP port) {
+  return Rf_ScalarInteger(rg_fd_send_at_once(Rf_asInteger(port)));
+}
+
+SEXP ffi_cluster_decode(SEXP bytes, SEXP copy) {
+  rg_copy wanted = Rf_asLogical(copy) == TRUE ? RG_COPY_ALL : RG_COPY_NONE;
+  return rg_decode(RAW_RO(bytes), (size_t)XLENGTH(bytes), NULL, wanted);
+}
