@@ -3,6 +3,7 @@
 #include <R_ext/Utils.h>
 #include <string.h>
 
+#include "encode-share.h"
 #include "string-index.h"
 
 typedef struct {
@@ -151,24 +152,6 @@ SEXP ffi_char_map_expand(SEXP map) {
   return x;
 }
 
-/* A list as x with f() of each element; x itself if nothing changes. */
-static SEXP map_list(SEXP x, SEXP (*f)(SEXP, const void *), const void *call) {
-  SEXP result = x;
-  PROTECT_INDEX at;
-  PROTECT_WITH_INDEX(result, &at);
-  for (R_xlen_t i = 0; i < XLENGTH(x); i++) {
-    SEXP old = VECTOR_ELT(x, i);
-    SEXP new = PROTECT(f(old, call));
-    if (new != old) {
-      if (result == x) REPROTECT(result = Rf_shallow_duplicate(x), at);
-      SET_VECTOR_ELT(result, i, new);
-    }
-    UNPROTECT(1);
-  }
-  UNPROTECT(1);
-  return result;
-}
-
 static int wants(SEXP x, const compress_call *call) {
   if ((double)XLENGTH(x) < call->limit) return 0;
   if (!ALTREP(x) || strcmp(call->altreps, "yes") == 0) return 1;
@@ -184,7 +167,7 @@ static SEXP compress(SEXP x, const void *data) {
     return map == R_NilValue ? x : map;
   }
   if (TYPEOF(x) != VECSXP || Rf_inherits(x, "char_map") || Rf_inherits(x, "shm_obj")) return x;
-  return map_list(x, compress, call);
+  return rg_encode_share_map(x, compress, call);
 }
 
 SEXP ffi_compress_chars(SEXP x, SEXP limit, SEXP altreps, SEXP class, SEXP share) {
@@ -201,7 +184,7 @@ static SEXP uncompress(SEXP x, const void *data) {
     mine = Rf_inherits(x, CHAR(STRING_ELT(class, i)));
   }
   if (mine) return ffi_char_map_expand(x);
-  return map_list(x, uncompress, data);
+  return rg_encode_share_map(x, uncompress, data);
 }
 
 SEXP ffi_uncompress_chars(SEXP x, SEXP class) { return uncompress(x, class); }

@@ -6,7 +6,29 @@
 #include "shm-string.h"
 #include "shm-vector.h"
 
-static SEXP share(SEXP x, const rg_share_sink *sink, int in_attribute);
+SEXP rg_encode_share_map(SEXP list, SEXP (*f)(SEXP x, const void *data), const void *data) {
+  SEXP result = list;
+  PROTECT_INDEX at;
+  PROTECT_WITH_INDEX(result, &at);
+  for (R_xlen_t i = 0; i < XLENGTH(list); i++) {
+    SEXP old = VECTOR_ELT(list, i);
+    SEXP new = PROTECT(f(old, data));
+    if (new != old) {
+      if (result == list) REPROTECT(result = Rf_shallow_duplicate(list), at);
+      SET_VECTOR_ELT(result, i, new);
+    }
+    UNPROTECT(1);
+  }
+  UNPROTECT(1);
+  return result;
+}
+
+typedef struct {
+  const rg_share_sink *sink;
+  int in_attribute;
+} share_call;
+
+static SEXP share(SEXP x, const void *data);
 
 static SEXP share_leaf(SEXP x, const rg_share_sink *sink) {
   int64_t unit = TYPEOF(x) == STRSXP ? 8 : (int64_t)rg_shm_vector_unit(TYPEOF(x));
@@ -20,23 +42,6 @@ static SEXP share_leaf(SEXP x, const rg_share_sink *sink) {
      write such a vector without expanding it. */
   const rg_piece piece = {DATAPTR_OR_NULL(x), size};
   return piece.data ? sink->store(x, &piece, 1, sink->data) : x;
-}
-
-static SEXP share_list(SEXP x, const rg_share_sink *sink, int in_attribute) {
-  SEXP result = x;
-  PROTECT_INDEX at;
-  PROTECT_WITH_INDEX(result, &at);
-  for (R_xlen_t i = 0; i < XLENGTH(x); i++) {
-    SEXP old = VECTOR_ELT(x, i);
-    SEXP new = PROTECT(share(old, sink, in_attribute));
-    if (new != old) {
-      if (result == x) REPROTECT(result = Rf_shallow_duplicate(x), at);
-      SET_VECTOR_ELT(result, i, new);
-    }
-    UNPROTECT(1);
-  }
-  UNPROTECT(1);
-  return result;
 }
 
 /* Attributes that R keeps small, computes, or checks against the vector's length. */
@@ -62,6 +67,7 @@ static SEXP attributes_of(SEXP x) {
 
 /* `x` is `original`, or what has taken its place and carries its attributes. */
 static SEXP share_attributes(SEXP x, SEXP original, const rg_share_sink *sink) {
+  const share_call call = {sink, 1};
   SEXP attributes = PROTECT(attributes_of(original));
   SEXP names = PROTECT(Rf_getAttrib(attributes, R_NamesSymbol));
   PROTECT_INDEX at;
@@ -69,7 +75,7 @@ static SEXP share_attributes(SEXP x, SEXP original, const rg_share_sink *sink) {
   for (R_xlen_t i = 0; i < Rf_xlength(attributes); i++) {
     if (is_structural(CHAR(STRING_ELT(names, i)))) continue;
     SEXP old = VECTOR_ELT(attributes, i);
-    SEXP new = PROTECT(share(old, sink, 1));
+    SEXP new = PROTECT(share(old, &call));
     if (new != old) {
       if (x == original) REPROTECT(x = Rf_shallow_duplicate(original), at);
       Rf_setAttrib(x, Rf_installTrChar(STRING_ELT(names, i)), new);
@@ -87,7 +93,9 @@ static void refuse(const char *what) {
                what);
 }
 
-static SEXP share(SEXP x, const rg_share_sink *sink, int in_attribute) {
+static SEXP share(SEXP x, const void *data) {
+  const share_call *call = data;
+  const rg_share_sink *sink = call->sink;
   SEXP result = x;
   R_CheckStack();
   switch (TYPEOF(x)) {
@@ -95,7 +103,7 @@ static SEXP share(SEXP x, const rg_share_sink *sink, int in_attribute) {
   case WEAKREFSXP:
     /* As an attribute it is some package's cache (data.table keeps one), and that package
        copes with its loss. */
-    if (!in_attribute && sink->refuses_foreign) refuse(TYPEOF(x) == EXTPTRSXP ? "an external pointer" : "a weak reference");
+    if (!call->in_attribute && sink->refuses_foreign) refuse(TYPEOF(x) == EXTPTRSXP ? "an external pointer" : "a weak reference");
     return x;
   case LGLSXP:
   case INTSXP:
@@ -107,7 +115,7 @@ static SEXP share(SEXP x, const rg_share_sink *sink, int in_attribute) {
     result = share_leaf(x, sink);
     break;
   case VECSXP:
-    result = share_list(x, sink, in_attribute);
+    result = rg_encode_share_map(x, share, call);
     break;
   case S4SXP:
     break;
@@ -120,4 +128,7 @@ static SEXP share(SEXP x, const rg_share_sink *sink, int in_attribute) {
   return result;
 }
 
-SEXP rg_encode_share(SEXP value, const rg_share_sink *sink) { return share(value, sink, 0); }
+SEXP rg_encode_share(SEXP value, const rg_share_sink *sink) {
+  const share_call call = {sink, 0};
+  return share(value, &call);
+}

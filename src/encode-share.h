@@ -22,4 +22,8 @@ typedef struct {
    `value`. */
 SEXP rg_encode_share(SEXP value, const rg_share_sink *sink);
 
+/* The list with f(x, data) in place of each element x: a shallow copy, or the list itself if nothing
+   changes. */
+SEXP rg_encode_share_map(SEXP list, SEXP (*f)(SEXP x, const void *data), const void *data);
+
 #endif

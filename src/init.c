@@ -110,7 +110,6 @@ void R_init_regatta(DllInfo *dll) {
   R_registerRoutines(dll, NULL, entries, NULL, NULL);
   R_useDynamicSymbols(dll, FALSE);
   R_forceSymbols(dll, TRUE);
-  rg_posix_shm_init(dll);
   rg_shm_vector_init(dll);
   rg_shm_string_init(dll);
 }

@@ -1,30 +1,15 @@
 #include "posix-shm.h"
 
-#include <R_ext/Altrep.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "shm-vector.h"
+#include "shm-view.h"
 #include "sys-fd.h"
-
-/*
- * A vector that stands on a private mapping of an object. data1 is an external pointer to a
- * mapping, data2 is NULL. What is written to it is seen by nobody else, forked children
- * included. Its serialisation is that of an ordinary vector: the object has no name any more.
- */
-typedef struct {
-  void *address;
-  size_t size;
-  R_xlen_t length;
-} mapping;
-
-static R_altrep_class_t class_logical, class_integer, class_double, class_complex, class_raw;
 
 static const char *name_of(SEXP name) { return Rf_translateChar(STRING_ELT(name, 0)); }
 
@@ -105,31 +90,6 @@ SEXP ffi_posix_shm_altrep(SEXP x) {
   return Rf_ScalarInteger(!ALTREP(x) ? 0 : DATAPTR_OR_NULL(x) == NULL ? 1 : 2);
 }
 
-static mapping *mapping_of(SEXP x) { return R_ExternalPtrAddr(R_altrep_data1(x)); }
-
-static void mapping_finalize(SEXP pointer) {
-  mapping *map = R_ExternalPtrAddr(pointer);
-  if (!map) return;
-  R_ClearExternalPtr(pointer);
-  munmap(map->address, map->size);
-  free(map);
-}
-
-static R_altrep_class_t class_of(SEXPTYPE type) {
-  switch (type) {
-  case LGLSXP:
-    return class_logical;
-  case INTSXP:
-    return class_integer;
-  case REALSXP:
-    return class_double;
-  case CPLXSXP:
-    return class_complex;
-  default:
-    return class_raw;
-  }
-}
-
 static SEXP read_copy(int fd, SEXPTYPE type, R_xlen_t length, size_t size) {
   SEXP x = PROTECT(Rf_allocVector(type, length));
   int code = read_all(fd, (char *)DATAPTR_RO(x), size);
@@ -137,24 +97,13 @@ static SEXP read_copy(int fd, SEXPTYPE type, R_xlen_t length, size_t size) {
   return code == 0 ? x : failure("read", code);
 }
 
-/* An R error between mmap() and the finalizer would lose the mapping: R objects come first. */
+/* What is written to the vector is seen by nobody else, forked children included, and its
+   serialisation is that of an ordinary one: the object has no name any more. */
 static SEXP map_private(int fd, SEXPTYPE type, R_xlen_t length, size_t size) {
-  mapping *map = malloc(sizeof *map);
-  if (!map) return failure("malloc", ENOMEM);
-  map->size = 0;
-  SEXP pointer = PROTECT(R_MakeExternalPtr(map, R_NilValue, R_NilValue));
-  map->address = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
-  if (map->address == MAP_FAILED) {
-    int code = errno;
-    R_ClearExternalPtr(pointer);
-    free(map);
-    UNPROTECT(1);
-    return failure("mmap", code);
-  }
-  map->size = size;
-  map->length = length;
-  R_RegisterCFinalizerEx(pointer, mapping_finalize, TRUE);
-  SEXP x = R_new_altrep(class_of(type), pointer, R_NilValue);
+  SEXP pointer = rg_shm_view_of_file(fd, (int64_t)size, length);
+  if (!pointer) return failure("mmap", errno);
+  PROTECT(pointer);
+  SEXP x = rg_shm_vector_new(pointer, type);
   UNPROTECT(1);
   return x;
 }
@@ -199,53 +148,4 @@ SEXP ffi_posix_shm_read(SEXP name, SEXP type, SEXP length, SEXP size, SEXP copy)
     return failure(code != 0 ? "fstat" : "size", code);
   }
   return R_ExecWithCleanup(read_run, &call, read_end, &call);
-}
-
-/* ALTREP methods, under R's own names. Not set: Duplicate, Serialized_state and others; R's
-   defaults make ordinary vectors, which is what a copy should be. */
-
-static R_xlen_t posix_Length(SEXP x) { return mapping_of(x)->length; }
-
-static void *posix_Dataptr(SEXP x, Rboolean writable) {
-  (void)writable;
-  return mapping_of(x)->address;
-}
-
-static const void *posix_Dataptr_or_null(SEXP x) { return mapping_of(x)->address; }
-
-static Rboolean posix_Inspect(SEXP x, int pre, int deep, int pvec,
-                              void (*inspect_subtree)(SEXP, int, int, int)) {
-  (void)pre, (void)deep, (void)pvec, (void)inspect_subtree;
-  Rprintf("<POSIX shared memory: %.0f elements, %.0f bytes>\n", (double)mapping_of(x)->length,
-          (double)mapping_of(x)->size);
-  return TRUE;
-}
-
-#define POSIX_ELT(name, type) \
-  static type name##_Elt(SEXP x, R_xlen_t i) { return ((const type *)mapping_of(x)->address)[i]; }
-
-POSIX_ELT(posix_logical, int)
-POSIX_ELT(posix_integer, int)
-POSIX_ELT(posix_double, double)
-POSIX_ELT(posix_complex, Rcomplex)
-POSIX_ELT(posix_raw, Rbyte)
-
-static void set_common(R_altrep_class_t class) {
-  R_set_altrep_Length_method(class, posix_Length);
-  R_set_altrep_Inspect_method(class, posix_Inspect);
-  R_set_altvec_Dataptr_method(class, posix_Dataptr);
-  R_set_altvec_Dataptr_or_null_method(class, posix_Dataptr_or_null);
-}
-
-#define POSIX_CLASS(name, alt)                                            \
-  class_##name = R_make_##alt##_class("posix_" #name, "regatta", dll);    \
-  set_common(class_##name);                                               \
-  R_set_##alt##_Elt_method(class_##name, posix_##name##_Elt);
-
-void rg_posix_shm_init(DllInfo *dll) {
-  POSIX_CLASS(logical, altlogical)
-  POSIX_CLASS(integer, altinteger)
-  POSIX_CLASS(double, altreal)
-  POSIX_CLASS(complex, altcomplex)
-  POSIX_CLASS(raw, altraw)
 }

@@ -1,7 +1,6 @@
 #ifndef RG_POSIX_SHM_H
 #define RG_POSIX_SHM_H
 
-#include <R_ext/Rdynload.h>
 #include <Rinternals.h>
 
 /*
@@ -27,7 +26,5 @@ SEXP ffi_posix_shm_unit(SEXP type);
 
 /* 0: an ordinary vector, 1: one that makes its elements when asked, 2: it has made them. */
 SEXP ffi_posix_shm_altrep(SEXP x);
-
-void rg_posix_shm_init(DllInfo *dll);
 
 #endif

@@ -114,7 +114,11 @@ static R_xlen_t shm_Length(SEXP x) {
   return view ? view->length : rg_shm_view_handle_length(R_altrep_data2(x));
 }
 
-static const void *data_of(SEXP x) { return rg_shm_view_read(R_altrep_data1(x)); }
+/* Called for each element that R asks for: only a stand-in goes the long way, to the error. */
+static const void *data_of(SEXP x) {
+  const rg_view *view = rg_shm_view_get(R_altrep_data1(x));
+  return view ? view->data : rg_shm_view_read(R_altrep_data1(x));
+}
 
 static void *shm_Dataptr(SEXP x, Rboolean writable) {
   SEXP pointer = R_altrep_data1(x);
@@ -146,9 +150,11 @@ static Rboolean shm_Inspect(SEXP x, int pre, int deep, int pvec,
   (void)pre, (void)deep, (void)pvec, (void)inspect_subtree;
   rg_view *view = rg_shm_view_get(R_altrep_data1(x));
   if (view) {
-    Rprintf("<shared memory of %s: %.0f elements, span of %.0f bytes at %.0f>\n",
-            view->region ? "its own" : "a run", (double)view->length, (double)view->size,
-            (double)view->offset);
+    const char *kind = view->region  ? "shared memory of its own"
+                       : view->block ? "shared memory of a run"
+                                     : "POSIX shared memory";
+    Rprintf("<%s: %.0f elements, span of %.0f bytes at %.0f>\n", kind, (double)view->length,
+            (double)view->size, (double)view->offset);
   } else {
     Rprintf("<stand-in for shared memory>\n");
   }

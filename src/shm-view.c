@@ -90,6 +90,16 @@ SEXP rg_shm_view_of_region(rg_region *region, int64_t offset, int64_t size, R_xl
   return wrap(&view);
 }
 
+SEXP rg_shm_view_of_file(int fd, int64_t size, R_xlen_t length) {
+  rg_view content = {.size = size, .length = length};
+  SEXP pointer = wrap(&content); /* first: an R error would lose the mapping */
+  void *address = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+  if (address == MAP_FAILED) return NULL;
+  rg_view *view = rg_shm_view_get(pointer);
+  view->data = view->own = address;
+  return pointer;
+}
+
 SEXP rg_shm_view_again(SEXP pointer) {
   rg_view *view = rg_shm_view_get(pointer);
   view->region->references++;
@@ -135,7 +145,8 @@ static int is_changed(const rg_view *view) {
 
 int rg_shm_view_is_pristine(SEXP pointer, const rg_arena *arena) {
   rg_view *view = rg_shm_view_get(pointer);
-  if (!view || (view->dirty && is_changed(view))) return 0;
+  if (!view || !(view->block || view->region)) return 0;
+  if (view->dirty && is_changed(view)) return 0;
   if (view->block) return view->block->arena == arena;
   /* A worker's result must not hang on memory that the worker may drop, or take with it. */
   return !arena || arena->owner == getpid() || view->region->known;

@@ -8,8 +8,8 @@
 
 /*
  * What a shared vector stands on: a span of the arena, by a block that several vectors may
- * share, or of a region, by a mapping of its own. And the handles that stand for both when
- * a shared vector is serialised.
+ * share, or of a region or of any file, by a mapping of its own. And the handles that stand for
+ * the first two when a shared vector is serialised; of a file the data are.
  *
  * R asks for a writable pointer also where it only reads (INTEGER(x) does). Frozen memory is
  * mapped privately, so that a write is never seen by another process; a vector that shares
@@ -45,6 +45,10 @@ void rg_shm_view_finish(void);
    which it closes if that fails. */
 SEXP rg_shm_view_of_block(rg_block *block, R_xlen_t length);
 SEXP rg_shm_view_of_region(rg_region *region, int64_t offset, int64_t size, R_xlen_t length);
+
+/* The same of a private mapping of the file's first `size` bytes, which outlives the descriptor;
+   NULL with errno if it cannot be mapped. */
+SEXP rg_shm_view_of_file(int fd, int64_t size, R_xlen_t length);
 
 /* A view of the same region. */
 SEXP rg_shm_view_again(SEXP pointer);

@@ -1,6 +1,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <regatta/core.hpp>
 #include <vector>
 
@@ -35,6 +37,23 @@ bool in_child(const Body& body) {
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+// Runs `body` in a forked child that then ends by exit(), as a program does.
+template <class Body>
+bool ends_well(const Body& body) {
+  std::fflush(stdout);  // the child would print it again
+  return in_child([&]() -> bool {
+    body();
+    std::exit(0);
+  });
+}
+
+// What a child has of its parent's threads, their stacks among it, counts as leaked where it ends
+// by exit().
+bool no_leak_check() {
+  if (check::address_sanitizer) check::skip("leaks of the parent's threads are reported in a child");
+  return check::address_sanitizer;
 }
 
 // The thread sanitizer takes a new thread of a child for one of its parent's, since both can have
@@ -157,4 +176,40 @@ TEST(the_child_counts_its_cores_anew) {
     return regatta::defaultThreads() == 3 && loop_works(3);
   }));
   regatta::set_default_threads(4);
+}
+
+TEST(a_child_that_ends_leaves_its_parents_threads_alone) {
+  if (no_children() || no_leak_check()) return;
+  CHECK(loop_works(4));
+  CHECK(ends_well([] {}));
+  CHECK(ends_well([] { loop_works(4); }));
+  CHECK(loop_works(4));
+}
+
+namespace {
+
+std::atomic<bool> ending(false);
+int report[2];
+
+}  // namespace
+
+TEST(the_end_of_the_program_waits_for_a_task_that_runs) {
+  if (no_children() || no_leak_check()) return;
+  CHECK(pipe(report) == 0);
+  CHECK(ends_well([] {
+    std::atomic<bool> runs(false);
+    regatta::push([&] {
+      runs = true;
+      while (!ending.load()) std::this_thread::yield();
+      // Time for a program that does not wait to be gone.
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      if (write(report[1], "x", 1) != 1) std::abort();
+    });
+    check::wait_until([&] { return runs.load(); });
+    std::atexit([] { ending = true; });  // called before the pool is ended, as it is younger
+  }));
+  close(report[1]);
+  char text = 0;
+  CHECK(read(report[0], &text, 1) == 1 && text == 'x');
+  close(report[0]);
 }

@@ -6,27 +6,20 @@
 REGATTA_NAMESPACE_BEGIN
 namespace detail {
 
-// Ends the threads of the pool when the program ends or the library that holds them is unloaded.
-// In a forked child there are none to end.
-class PoolKeeper {
- public:
-  PoolKeeper() {}
+// Ends the threads of the pool when the program ends or the library that holds them is unloaded: a
+// task that runs is waited for, and what it uses of older static objects is still there. In a forked
+// child there are no threads to end.
+struct PoolKeeper {
   ~PoolKeeper() {
-    Process* const now = process_slot().load(std::memory_order_acquire);
-    if (!now || now->in_child()) return;
-    delete now->pool.exchange(nullptr, std::memory_order_acq_rel);
+    Process& now = *process_slot().load(std::memory_order_acquire);
+    if (!now.in_child()) delete now.pool.exchange(nullptr, std::memory_order_acq_rel);
   }
-  PoolKeeper(const PoolKeeper&) = delete;
-  PoolKeeper& operator=(const PoolKeeper&) = delete;
 };
 
-REGATTA_SHARED inline PoolKeeper& pool_keeper() {
-  static PoolKeeper keeper;
-  return keeper;
-}
+REGATTA_SHARED inline void keep_pool() { static PoolKeeper keeper; }
 
 REGATTA_NOINLINE inline Pool& make_pool(Process& in) {
-  static_cast<void>(pool_keeper());
+  keep_pool();
   std::lock_guard<std::mutex> lock(in.pool_mutex);
   Pool* pool = in.pool.load(std::memory_order_acquire);
   if (!pool) {
