@@ -1,10 +1,12 @@
 #include "shm-string.h"
 
 #include <R_ext/Altrep.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "shm-view.h"
 #include "string-index.h"
+#include "sys-memory.h"
 
 /*
  * In shared memory, each part after the one before it, at a multiple of 8 bytes:
@@ -68,11 +70,40 @@ static int repeats_enough(const uintptr_t *keys, int64_t n) {
   return repeats >= (double)SAMPLE / (double)n * SAMPLE;
 }
 
+/* What it takes to store a vector. None of it is R's: R would look for garbage first, and in a
+   forked worker that looks at every string and copies the pages that it lies in. */
+typedef struct {
+  rg_string_index *index;
+  int32_t *numbers;
+  uint64_t *ends;
+  unsigned char *encodings;
+  char *text;
+} packing;
+
+static void packing_finalize(SEXP owner) {
+  packing *pack = R_ExternalPtrAddr(owner);
+  if (!pack) return;
+  R_ClearExternalPtr(owner);
+  rg_string_index_destroy(pack->index);
+  free(pack->numbers);
+  free(pack->ends);
+  free(pack->encodings);
+  free(pack->text);
+  free(pack);
+}
+
+static void *allocate(int64_t size) {
+  void *memory = rg_memory_allocate(size);
+  if (!memory) Rf_error("cannot allocate %.0f bytes to share a character vector", (double)size);
+  return memory;
+}
+
 /* The distinct strings in pieces[2 .. 4]; header->distinct says how many. */
-static void pack_text(const SEXP *strings, string_header *header, rg_piece pieces[PARTS]) {
+static void pack_text(packing *pack, const SEXP *strings, string_header *header,
+                      rg_piece pieces[PARTS]) {
   int64_t d = header->distinct;
-  uint64_t *ends = (uint64_t *)R_alloc((size_t)d + 1, sizeof *ends);
-  unsigned char *encodings = (unsigned char *)R_alloc((size_t)padded(d) + 8, 1);
+  uint64_t *ends = pack->ends = allocate(8 * d + 8);
+  unsigned char *encodings = pack->encodings = allocate(padded(d) + 8);
   memset(encodings + d, 0, (size_t)(padded(d) - d));
   uint64_t total = 0;
   for (int64_t k = 0; k < d; k++) {
@@ -81,7 +112,7 @@ static void pack_text(const SEXP *strings, string_header *header, rg_piece piece
     total += missing ? 0 : (uint64_t)LENGTH(strings[k]);
     ends[k] = total;
   }
-  char *text = R_alloc((size_t)total + 1, 1);
+  char *text = pack->text = allocate((int64_t)total + 1);
   for (int64_t k = 0; k < d; k++) {
     uint64_t start = k > 0 ? ends[k - 1] : 0;
     memcpy(text + start, CHAR(strings[k]), (size_t)(ends[k] - start));
@@ -92,38 +123,35 @@ static void pack_text(const SEXP *strings, string_header *header, rg_piece piece
   pieces[4] = (rg_piece){text, (int64_t)total};
 }
 
-static void index_finalize(SEXP owner) {
-  rg_string_index_destroy(R_ExternalPtrAddr(owner));
-  R_ClearExternalPtr(owner);
-}
-
 SEXP rg_shm_string_store(SEXP x, SEXP (*store)(SEXP x, const rg_piece *pieces, int count, void *data),
                          void *data) {
-  const void *top = vmaxget();
   int64_t n = XLENGTH(x);
   const SEXP *strings = STRING_PTR_RO(x);
-  int32_t *numbers = (int32_t *)R_alloc((size_t)n + 2, sizeof *numbers);
   string_header header = {MAGIC, n, n, 0, 0};
-  /* R owns the index: what follows may be left by a jump. */
+  /* R owns the rest: what follows may be left by a jump. */
   SEXP owner = PROTECT(R_MakeExternalPtr(NULL, R_NilValue, R_NilValue));
-  R_RegisterCFinalizer(owner, index_finalize);
+  R_RegisterCFinalizer(owner, packing_finalize);
+  packing *pack = calloc(1, sizeof *pack);
+  if (!pack) Rf_error("cannot allocate %d bytes to share a character vector", (int)sizeof *pack);
+  R_SetExternalPtrAddr(owner, pack);
   const uintptr_t *keys = (const uintptr_t *)strings;
-  rg_string_index *index = repeats_enough(keys, n) ? rg_string_index_create(n / 2) : NULL;
-  R_SetExternalPtrAddr(owner, index);
-  if (index && rg_string_index_add(index, keys, (size_t)n, numbers) == RG_STRING_INDEX_OK) {
-    header.indexed = 1;
-    header.distinct = rg_string_index_count(index);
-    strings = (const SEXP *)rg_string_index_keys(index);
-    numbers[n] = 0;
+  if (repeats_enough(keys, n)) pack->index = rg_string_index_create(n / 2);
+  if (pack->index) {
+    pack->numbers = allocate(4 * n + 8);
+    if (rg_string_index_add(pack->index, keys, (size_t)n, pack->numbers) == RG_STRING_INDEX_OK) {
+      header.indexed = 1;
+      header.distinct = rg_string_index_count(pack->index);
+      strings = (const SEXP *)rg_string_index_keys(pack->index);
+      pack->numbers[n] = 0;
+    }
   }
   rg_piece pieces[PARTS];
-  pack_text(strings, &header, pieces);
+  pack_text(pack, strings, &header, pieces);
   pieces[0] = (rg_piece){&header, sizeof header};
-  pieces[1] = (rg_piece){numbers, header.indexed ? padded(4 * n) : 0};
+  pieces[1] = (rg_piece){pack->numbers, header.indexed ? padded(4 * n) : 0};
   SEXP result = PROTECT(store(x, pieces, PARTS, data));
-  index_finalize(owner);
+  packing_finalize(owner);
   UNPROTECT(2);
-  vmaxset(top);
   return result;
 }
 

@@ -18,8 +18,9 @@
  *   ... rg_string_index_count(index), rg_string_index_keys(index) ...
  *   rg_string_index_destroy(index);
  *
- * Pieces of RG_STRING_INDEX_PIECE keys stay in the first-level cache. The table needs 40 to 80
- * bytes for each distinct key and nothing for the others. Nothing here calls R, allocates
+ * Pieces of RG_STRING_INDEX_PIECE keys stay in the first-level cache. An index needs some 15 bytes
+ * for each distinct key if they are short strings of R that were made one after another, at most some
+ * 170 whatever they are, and nothing for the others. Nothing here calls R, allocates
  * through it or jumps; a piece may come from any thread, but only from one at a time.
  *
  * The key 0 is no address and must not occur. Keys must stay valid addresses of the same

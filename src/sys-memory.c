@@ -5,7 +5,9 @@
 #endif
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "sys-cgroup.h"
@@ -184,4 +186,17 @@ void rg_memory_keep_freed(void) {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 512 << 20);
 #endif
+}
+
+void *rg_memory_allocate(int64_t size) {
+#ifdef MADV_HUGEPAGE
+  const size_t large = (size_t)2 << 20;
+  void *memory;
+  if ((size_t)size >= 4 * large) {
+    if (posix_memalign(&memory, large, (size_t)size) != 0) return NULL;
+    madvise(memory, (size_t)size / large * large, MADV_HUGEPAGE); /* only a wish */
+    return memory;
+  }
+#endif
+  return malloc((size_t)size);
 }

@@ -40,6 +40,10 @@ int64_t rg_memory_malloced(void);
    garbage all the time and will end soon. Where the C library has no such setting, nothing. */
 void rg_memory_keep_freed(void);
 
+/* As malloc(), to be given to free(). Much is had in large pages where the system offers them: each
+   page costs a fault when it is first written to. */
+void *rg_memory_allocate(int64_t size);
+
 /* The most that was ever resident of `pid`. -1 unknown (also once it has ended). */
 int64_t rg_memory_peak(pid_t pid);
 

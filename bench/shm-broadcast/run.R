@@ -2,7 +2,8 @@
 # clusterExport() when the object is put in shared memory for it, and 1/1000 once it stands there;
 # and all workers together need at most 1.1 more copies of the data. Both ways call clusterExport():
 # with the matrix, or with what shm_share() makes of it. In further cells every worker sums the
-# columns as well: what a handle leads to is mapped when it is first read.
+# columns as well: what a handle leads to is mapped when it is first read. The last cell is a map
+# whose function has captured the ordinary matrix: regatta shares it by itself.
 source("bench/bench.R")
 source("bench/fork-common/peers.R")
 source("bench/shm-common/memory.R")
@@ -92,6 +93,19 @@ size <- sprintf("%.0f MB to %d workers", bytes / 1e6, nodes)
 handed <- measure_use(size, function() NULL)
 rows <- rbind(handed, measure_use(paste0(size, ", then summed"), sum_columns))
 
+use <- local({
+  data <- X
+  function(k) colSums(data[, 10 * k + 1:10])
+})
+maps <- list(
+  regatta = function() regatta::par_lapply(seq_len(nodes), use, .on = cluster),
+  "parallel::parLapply" = function() parallel::parLapply(cluster, seq_len(nodes), use)
+)
+captured <- sprintf("map on %d workers of a function with %.0f MB", nodes, bytes / 1e6)
+bench_same(captured, maps)
+mapped <- bench_print(bench_summary(captured, bench_measure(maps, rounds), "regatta"))
+rows <- rbind(rows, mapped)
+
 # Nothing may stand in shared memory yet.
 rm(standing_share)
 invisible(drop_export())
@@ -107,5 +121,7 @@ bench_aim("copied and handed over, times clusterExport",
 bench_aim("shared before, times clusterExport",
           bench_ratio(in_cell(paste0(size, ", shared before")), "regatta",
                       "parallel::clusterExport"), 1 / 1000)
+bench_aim("captured by the function of a map, times parLapply",
+          bench_ratio(mapped, "regatta", "parallel::parLapply"), 1 / 10)
 bench_aim("more copies of the data", more[["regatta"]], 1.1)
 bench_write("shm-broadcast", rows)

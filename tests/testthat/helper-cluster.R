@@ -2,7 +2,11 @@
 # `wrap` is a command that is put before Rscript on the nodes.
 local_cluster <- function(n = 2L, wrap = NULL, frame = parent.frame()) {
   testthat::skip_if_not_installed("parallel")
-  withr::local_envvar(R_LIBS = paste(.libPaths(), collapse = ":"), R_TESTS = "")
+  # Where a node that was killed leaves its temporary files, they go with the folder.
+  folder <- withr::local_tempdir(.local_envir = frame)
+  withr::local_envvar(
+    R_LIBS = paste(.libPaths(), collapse = ":"), R_TESTS = "", TMPDIR = folder
+  )
   rscript <- file.path(R.home("bin"), "Rscript")
   if (!is.null(wrap)) {
     script <- withr::local_tempfile(lines = c(

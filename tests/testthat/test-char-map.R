@@ -33,6 +33,19 @@ test_that("every vector comes back as it was", {
   expect_round_trip(rep(sprintf("%d", 1:3e5), 2))
 })
 
+test_that("strings may lie in memory as they like", {
+  withr::local_preserve_seed()
+  set.seed(3)
+  again <- function(x) c(x, NA, sample(x, 6e5, replace = TRUE), "")
+  short <- sprintf("short %d", 1:2e5) # side by side
+  expect_round_trip(again(short))
+  expect_round_trip(again(sample(short, 3e4))) # with others between them
+  long <- sprintf("%d %s", 1:20000, strrep("x", 5000)) # 100 MB, each in a place of its own
+  expect_round_trip(again(long))
+  expect_round_trip(again(c(short, long)))
+  expect_round_trip(again(c(long, short)))
+})
+
 test_that("attributes come back, and are kept as a pairlist", {
   x <- stats::setNames(letters, LETTERS)
   expect_identical(map2char(char_map(x)), x)
