@@ -18,7 +18,7 @@ globals_of <- function(code, env = globalenv()) {
   values <- unlist(lapply(found, function(x) unclass(x)[names(x)]), recursive = FALSE)
   mine <- !duplicated(names(values)) & homes == "workspace"
   packages <- setdiff(unique(homes), c("", "workspace", default_packages()))
-  list(variables = values[mine], packages = packages)
+  list(variables = as.list(values[mine]), packages = packages)
 }
 
 has_globals <- function() requireNamespace("globals", quietly = TRUE)

@@ -57,6 +57,33 @@ cases <- list(
     list(shm_copy(x), x + 1, t(x), as.vector(unserialize(serialize(x, NULL))))
   },
   fill = function() as.vector(shm_fill(50, function(range) sqrt(range), .control = control())),
+  closure = function() {
+    make <- function(data, text) {
+      force(data)
+      force(text)
+      function(i) list(data[i], text)
+    }
+    f <- make(runif(5) * 0 + 1:5, rep(c("a", "b"), 4))
+    regatta:::closure_unpack(regatta:::closure_pack(list(f, f), min = 0)$bytes)[[2]](2)
+  },
+  # what a node of a cluster does, in this process
+  node = function() {
+    loop <- regatta:::map_loop(values, function(x) {
+      cat("out\n")
+      warning("said")
+      x
+    }, list())
+    job <- list(
+      loop = loop, control = control(), seed = c(10407L, 1:6), share = 1L, variables = list()
+    )
+    regatta:::cluster_worker_begin(regatta:::closure_pack(job)$bytes, NULL, 1L, "token")
+    on.exit(regatta:::cluster_worker_end("token"))
+    elements <- as.double(seq_along(values))
+    reply <- regatta:::cluster_worker_batch(elements, rep(1L, length(values)), "token")
+    lapply(reply$records, function(record) {
+      list(record$index, .Call(regatta:::ffi_cluster_decode, record$payload, FALSE))
+    })
+  },
   counter = function() {
     counter <- shm_counter(2)
     with_shm_lock(shm_lock(), shm_add(counter, 3))

@@ -122,6 +122,6 @@ bench_aim("shared before, times clusterExport",
           bench_ratio(in_cell(paste0(size, ", shared before")), "regatta",
                       "parallel::clusterExport"), 1 / 1000)
 bench_aim("captured by the function of a map, times parLapply",
-          bench_ratio(mapped, "regatta", "parallel::parLapply"), 1 / 10)
+          bench_ratio(mapped, "regatta", "parallel::parLapply"), 1 / 8)
 bench_aim("more copies of the data", more[["regatta"]], 1.1)
 bench_write("shm-broadcast", rows)
