@@ -42,6 +42,7 @@ cluster_pool <- function(on, plan) {
   pool$local <- logical(plan$workers)
   pool$ahead <- numeric(plan$workers) # of a node's clock, seconds
   pool$batch <- rep(list(numeric()), plan$workers) # elements sent and not yet settled
+  pool$seen <- numeric(plan$workers) # what a worker ran when it was last looked at
   pool$size <- integer(plan$workers) # of the last batch, and when it was sent
   pool$sent <- numeric(plan$workers)
   pool$told <- numeric(plan$workers) # when a node was last heard of
@@ -252,6 +253,7 @@ cluster_running <- function(pool) {
     now$element[[w]] <- pool$batch[[w]][[1L]]
     now$seconds[[w]] <- .Call(ffi_clock) - pool$told[[w]]
   }
+  pool$seen <- now$element
   now
 }
 
@@ -297,8 +299,8 @@ cluster_signal <- function(pool, w, how) {
   }
   pid <- pool$pid[[w]]
   if (how == 1L) {
-    element <- cluster_running(pool)$element[[w]]
-    return(.Call(ffi_cluster_slots_interrupt, pool$slots, w, element, pid))
+    # As the driver has seen it: another one may have begun since.
+    return(.Call(ffi_cluster_slots_interrupt, pool$slots, w, pool$seen[[w]], pid))
   }
   number <- if (how < 0L) -how else c(NA, signals_of("SIGTERM"), signals_of("SIGKILL"))[[how]]
   tools::pskill(pid, number)
@@ -339,10 +341,12 @@ cluster_send <- function(pool, w, name, args) {
   )
   pool$busy[[w]] <- TRUE
   pool$sent[[w]] <- .Call(ffi_clock)
+  message <- list(type = "EXEC", data = data, tag = NULL)
+  # Half a message, sent or read, would leave a connection that nobody can use any more.
   tryCatch(
     travelling(
       pool$local[[w]],
-      cluster_method("sendData")(pool$nodes[[w]], list(type = "EXEC", data = data, tag = NULL))
+      suspendInterrupts(cluster_method("sendData")(pool$nodes[[w]], message))
     ),
     # That the node has gone is told by its silence as well.
     error = function(e) pool$unsent <- c(pool$unsent, w)
@@ -411,7 +415,10 @@ cluster_read <- function(pool, w) {
   message <- pool$early
   pool$early <- NULL
   if (is.null(message)) {
-    message <- tryCatch(cluster_method("recvData")(pool$nodes[[w]]), error = function(e) NULL)
+    message <- tryCatch(
+      suspendInterrupts(cluster_method("recvData")(pool$nodes[[w]])),
+      error = function(e) NULL
+    )
   }
   if (is.null(message)) {
     pool$alive[[w]] <- pool$busy[[w]] <- FALSE

@@ -206,8 +206,9 @@ SEXP ffi_fork_pool_signal(SEXP pointer, SEXP slot_number, SEXP how) {
   rg_slot *slot = &pool->control->slots[w];
   switch (Rf_asInteger(how)) {
   case 1:
-    atomic_store(&slot->cancel, atomic_load(&slot->current));
-    kill(pid, SIGINT);
+    /* What was running when the driver looked: another element may have begun since. */
+    atomic_store(&slot->cancel, pool->workers[w].seen);
+    if (atomic_load(&slot->current) == pool->workers[w].seen) kill(pid, SIGINT);
     break;
   case 2:
     kill(pid, SIGTERM);
@@ -236,6 +237,7 @@ SEXP ffi_fork_pool_running(SEXP pointer) {
     pid_t worker = pool->workers[w].pid;
     int64_t current = worker > 0 ? atomic_load(&slot->current) : -1;
     int64_t cpu_now = worker > 0 ? rg_process_cpu(worker) : -1;
+    pool->workers[w].seen = current;
     INTEGER(pid)[w] = (int)worker;
     REAL(element)[w] = (double)(current + 1);
     REAL(seconds)[w] = current < 0 ? 0 : (double)(now - atomic_load(&slot->started)) / 1e9;

@@ -33,6 +33,7 @@ typedef struct {
   int64_t peak_bytes; /* of the worker that was here when the pool was stopped */
   int64_t ends;     /* how many ends of elements have arrived from this worker */
   int64_t finished; /* the last element of this worker whose end has arrived */
+  int64_t seen;     /* the element that it ran when the driver last looked */
 } rg_worker;
 
 typedef struct rg_pool {

@@ -220,7 +220,7 @@ test_that("an element over its limit is interrupted, then its node is ended", {
     i
   }
   messages <- capture_messages(suppressWarnings(
-    got <- par_lapply(1:4, f, .on = cl, .control = on_cluster(timeout = 0.2, errors = "collect"))
+    got <- par_lapply(1:4, f, .on = cl, .control = on_cluster(timeout = 1, errors = "collect"))
   ))
   expect_identical(messages, "2: left\n")
   expect_s3_class(got[[2L]], "regatta_error_timeout")
@@ -238,7 +238,7 @@ test_that("an element over its limit is interrupted, then its node is ended", {
     i
   }
   got <- suppressWarnings(
-    par_lapply(1:3, deaf, .on = cl, .control = on_cluster(timeout = 0.2, errors = "collect"))
+    par_lapply(1:3, deaf, .on = cl, .control = on_cluster(timeout = 1, errors = "collect"))
   )
   expect_s3_class(got[[1L]], "regatta_error_timeout")
   expect_identical(got[-1L], list(2L, 3L))
