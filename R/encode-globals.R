@@ -3,14 +3,14 @@
 
 # list(variables, packages): the variables of the workspace that the functions and expressions in
 # `code` use, those that they use included, and the packages to attach. `env` is where expressions
-# are evaluated.
-globals_of <- function(code, env = globalenv()) {
+# are evaluated, NULL the workspace.
+globals_of <- function(code, env = NULL) {
   if (!has_globals()) {
     warning(warning_globals())
     return(list(variables = list(), packages = character()))
   }
   found <- lapply(code, function(x) {
-    envir <- if (is.function(x)) code_environment(x) else env
+    envir <- if (is.function(x)) code_environment(x) else if (is.null(env)) globalenv() else env
     # It warns of `...` in a function that has got it from one around it.
     suppressWarnings(globals::globalsOf(x, envir, substitute = FALSE, mustExist = FALSE))
   })

@@ -106,7 +106,7 @@ cluster_worker_report <- function(type, index, try, kind, times, payload) {
       time = NULL, tag = cluster_worker$token
     )
     tryCatch(
-      suspendInterrupts(cluster_method("sendData")(cluster_worker$master, message)),
+      hold_interrupts(cluster_method("sendData")(cluster_worker$master, message)),
       error = function(e) quit("no", 1L, FALSE) # the session has gone
     )
   }

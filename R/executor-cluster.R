@@ -37,6 +37,7 @@ cluster_pool <- function(on, plan) {
   pool$taken <- 0
   pool$active <- plan$workers
   pool$alive <- rep(TRUE, plan$workers)
+  pool$gone <- logical(plan$workers) # could not be sent anything
   pool$busy <- logical(plan$workers)
   pool$pid <- rep(NA_integer_, plan$workers)
   pool$local <- logical(plan$workers)
@@ -66,7 +67,8 @@ cluster_start <- function(pool) {
 
 # Who the nodes are; returns why some cannot be used.
 cluster_meet <- function(pool) {
-  probe <- serialize_for(TRUE, shm_share(charToRaw(pool$token), min = 0))
+  shared <- shm_share(charToRaw(pool$token), min = 0) # to be kept until the nodes have read it
+  probe <- travelling(TRUE, serialize(shared, NULL, xdr = FALSE))
   send_at_once(pool$nodes)
   for (w in which(pool$alive)) {
     cluster_send(pool, w, "cluster_worker_hello", list(probe, pool$token))
@@ -132,8 +134,7 @@ cluster_reasons <- function(pool, replies) {
 
 format_node <- function(pool, w) {
   vapply(pool$nodes[w], function(node) {
-    host <- if (is.list(node) && is.character(node$host)) node$host else class(node)[[1L]]
-    host
+    if (is.list(node) && is.character(node$host)) node$host else class(node)[[1L]]
   }, "")
 }
 
@@ -322,8 +323,6 @@ cluster_stop <- function(pool) {
   rep(NA_real_, length(pool$nodes))
 }
 
-# Messages. ----
-
 # Evaluated on a node, which has no more than base R: loads the package, the session's own copy of it
 # if that is to be found there.
 cluster_launch <- function(name, args, lib) {
@@ -334,23 +333,30 @@ cluster_launch <- function(name, args, lib) {
 }
 environment(cluster_launch) <- baseenv()
 
+# Half a message, sent or read, would leave a connection that nobody can use any more, and a message
+# that nobody has noted would be waited for without end: an interrupt comes before or after.
 cluster_send <- function(pool, w, name, args) {
   lib <- dirname(getNamespaceInfo("regatta", "path"))
   data <- list(
     fun = cluster_launch, args = list(name, args, lib), return = TRUE, tag = pool$token
   )
-  pool$busy[[w]] <- TRUE
-  pool$sent[[w]] <- .Call(ffi_clock)
-  message <- list(type = "EXEC", data = data, tag = NULL)
-  # Half a message, sent or read, would leave a connection that nobody can use any more.
-  tryCatch(
-    travelling(
-      pool$local[[w]],
-      suspendInterrupts(cluster_method("sendData")(pool$nodes[[w]], message))
-    ),
-    # That the node has gone is told by its silence as well.
-    error = function(e) pool$unsent <- c(pool$unsent, w)
-  )
+  hold_interrupts({
+    pool$busy[[w]] <- TRUE
+    pool$sent[[w]] <- .Call(ffi_clock)
+    tryCatch(
+      travelling(
+        pool$local[[w]],
+        cluster_method("sendData")(pool$nodes[[w]], list(type = "EXEC", data = data, tag = NULL))
+      ),
+      error = function(e) pool$gone[[w]] <- TRUE
+    )
+  })
+}
+
+# Evaluates `code`; an interrupt waits until it is done. suspendInterrupts() does not hold what R
+# does with sockets.
+hold_interrupts <- function(code) {
+  .Call(ffi_system_hold_interrupts, quote(code), environment())
 }
 
 # Messages are small and follow each other: TCP would hold each back, for some 40 ms, until the one
@@ -372,22 +378,22 @@ cluster_method <- function(name) {
 cluster_receive <- function(pool, timeout) {
   got <- list()
   ready <- cluster_ready(pool, timeout)
-  while (length(ready) > 0L && length(got) < 256L) {
-    for (w in ready) {
-      got[[length(got) + 1L]] <- cluster_read(pool, w)
+  hold_interrupts({
+    while (length(ready) > 0L && length(got) < 256L) {
+      for (w in ready) {
+        got[[length(got) + 1L]] <- cluster_read(pool, w)
+      }
+      ready <- cluster_ready(pool, 0)
     }
-    ready <- cluster_ready(pool, 0)
-  }
-  Filter(Negate(is.null), got)
+  })
+  got
 }
 
 # Workers whose messages can be read, or that have gone. A cluster without sockets can only be waited
 # for.
 cluster_ready <- function(pool, timeout) {
-  gone <- pool$unsent
-  pool$unsent <- NULL
-  if (length(gone) > 0L) {
-    return(gone)
+  if (any(pool$gone & pool$alive)) {
+    return(which(pool$gone & pool$alive))
   }
   if (!cluster_has_sockets(pool)) {
     return(if (any(pool$busy) && timeout > 0) cluster_await(pool) else integer())
@@ -414,11 +420,8 @@ cluster_await <- function(pool) {
 cluster_read <- function(pool, w) {
   message <- pool$early
   pool$early <- NULL
-  if (is.null(message)) {
-    message <- tryCatch(
-      suspendInterrupts(cluster_method("recvData")(pool$nodes[[w]])),
-      error = function(e) NULL
-    )
+  if (is.null(message) && !pool$gone[[w]]) {
+    message <- tryCatch(cluster_method("recvData")(pool$nodes[[w]]), error = function(e) NULL)
   }
   if (is.null(message)) {
     pool$alive[[w]] <- pool$busy[[w]] <- FALSE
@@ -439,8 +442,4 @@ travelling <- function(near, code) {
   on.exit(the$travels <- before)
   the$travels <- if (near) "all" else "none"
   code
-}
-
-serialize_for <- function(near, x) {
-  travelling(near, serialize(x, NULL, xdr = FALSE))
 }

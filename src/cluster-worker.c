@@ -29,6 +29,7 @@ static struct {
   const double *elements;
   const int *tries;
   R_xlen_t count, at;
+  int settled; /* the element's value or error is on its way: it cannot be cancelled any more */
   int64_t started, ended;
   int file[RG_STREAMS]; /* what has been written to the stream, -1: not wanted */
   int64_t sent[RG_STREAMS];
@@ -98,6 +99,7 @@ static int64_t channel_next(void *state, int32_t *tries) {
   atomic_compare_exchange_strong(&worker.slot->cancel, &cancel, 0);
   int64_t element = (int64_t)worker.elements[worker.at] - 1;
   *tries = worker.tries[worker.at++];
+  worker.settled = 0;
   worker.started = rg_clock_now();
   atomic_store(&worker.slot->started, worker.started);
   atomic_store(&worker.slot->cpu_started, rg_clock_cpu());
@@ -114,6 +116,7 @@ static void channel_ended(void *state, int64_t element) {
 static void channel_publish(void *state, rg_record *header, const rg_buffer *payload) {
   (void)state;
   if (header->type == RG_RECORD_CONDITION) report_output(header->element);
+  if (header->type == RG_RECORD_VALUE || header->type == RG_RECORD_ERROR) worker.settled = 1;
   int64_t count;
   if (header->type == RG_RECORD_SUPPRESSED) {
     memcpy(&count, payload->data, sizeof count);
@@ -126,7 +129,7 @@ static void channel_publish(void *state, rg_record *header, const rg_buffer *pay
 static int channel_cancelled(void *state, int64_t element) {
   (void)state;
   int64_t cancel = atomic_load(&worker.slot->cancel);
-  return cancel == element + 1 || cancel == RG_CLUSTER_CANCEL_ALL;
+  return !worker.settled && (cancel == element + 1 || cancel == RG_CLUSTER_CANCEL_ALL);
 }
 
 /* The elements (numbers from 1) that the evaluator is to run next, and which try of each that is.

@@ -97,6 +97,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_shm_lock_new, 1),
     ENTRY(ffi_shm_lock_with, 5),
     ENTRY(ffi_shm_share, 3),
+    ENTRY(ffi_system_hold_interrupts, 2),
     ENTRY(ffi_system_message, 1),
     ENTRY(ffi_threads_share, 1),
     ENTRY(ffi_threads_share_now, 0),

@@ -213,6 +213,25 @@ test_that("Ctrl-C ends a run and leaves the cluster usable, again and again", {
   }
 })
 
+test_that("an interrupt that comes at any moment leaves no half message behind", {
+  cl <- local_cluster()
+  for (delay in seq(0, 0.12, by = 0.01)) {
+    got <- tryCatch(
+      {
+        system(sprintf("(sleep %.3f; kill -INT %d) &", delay, Sys.getpid()))
+        par_lapply(1:60, function(i) if (i %% 7 == 0) Sys.sleep(0.003), .on = cl,
+          .control = on_cluster())
+        for (i in 1:2000) Sys.sleep(0.01)
+        "done"
+      },
+      interrupt = function(e) "interrupted"
+    )
+    expect_identical(got, "interrupted")
+    expect_identical(par_lapply(1:3, identity, .on = cl, .control = on_cluster()), as.list(1:3))
+    expect_identical(parallel::clusterCall(cl, function() 7), list(7, 7))
+  }
+})
+
 test_that("an element over its limit is interrupted, then its node is ended", {
   cl <- local_cluster()
   f <- function(i) {
