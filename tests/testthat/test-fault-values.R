@@ -90,6 +90,14 @@ test_that("a compact sequence stays compact", {
   expect_identical(value[c(1, 5e8, 1e9)], c(1L, 500000000L, 1000000000L))
 })
 
+test_that("strings that R has not made yet are not made to be sent", {
+  got <- par_lapply(1:2, function(i) as.character(1:3e6 + 0.5), .control = two_workers())
+  sizes <- par_last()$elements$bytes
+  expect_lt(max(sizes), 3e6 * 8.1) # the numbers
+  expect_identical(got[[2]][c(1, 3e6)], c("1.5", "3000000.5"))
+  expect_identical(got[[1]], as.character(1:3e6 + 0.5))
+})
+
 test_that("S4 objects, reference classes and R6 objects arrive whole", {
   methods::setClass("RegattaTestS4", representation(x = "numeric"), where = globalenv())
   on.exit(methods::removeClass("RegattaTestS4", where = globalenv()))
