@@ -8,3 +8,4 @@ the$last <- NULL
 the$plan <- NULL
 the$fork_warned <- FALSE
 the$code_loaded <- FALSE
+the$travels <- NULL

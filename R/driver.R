@@ -37,7 +37,7 @@ run_new <- function(task, on, control) {
   run$relay <- relay_new(control, task$names)
   run$executor <- new_executor(on, list(
     n = task$n, workers = run$workers, control = control, seed = run$seed, share = run$share,
-    loop = task$loop, replay = task$replay, near = task$near
+    loop = task$loop, replay = task$replay, near = task$near, limited = limits_any(run)
   ))
   run
 }

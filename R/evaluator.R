@@ -16,6 +16,13 @@ evaluate_lapply <- function(X, FUN, ...) {
   .Call(ffi_evaluator_run, quote(forceAndCall(1, FUN, X[[i]], ...)), environment())
 }
 
+# Environment variables as Sys.getenv(names, NA, names = TRUE) has found them before.
+restore_env <- function(old) {
+  set <- old[!is.na(old)]
+  Sys.unsetenv(names(old)[is.na(old)])
+  if (length(set) > 0L) do.call(Sys.setenv, as.list(set))
+}
+
 # Once in a worker, before the first element of a run.
 evaluate_begin <- function(control, seed) {
   evaluator$control <- control

@@ -1,8 +1,8 @@
 # The other end of R/executor-cluster.R: what a node of a cluster does for a run. Each function is one
 # message of the session and returns the reply.
 
-# What the node is at: `job`, what the run needs; `token`; `slots` and `number`, where it writes what it
-# does; `master`, the connection to the session; `undo`, how the process was before.
+# What the node is at: `job`, what the run needs; `token`; `slots` and `number`, where it writes what
+# it does; `master`, the connection to the session; `undo`, how the process was before.
 cluster_worker <- new.env(parent = emptyenv())
 
 # `last`: whether the node is done with what it was asked. Records are what elements have to tell.
@@ -37,7 +37,9 @@ cluster_worker_begin <- function(bytes, slots, number, token) {
   cluster_worker$slots <- slots
   cluster_worker$number <- number
   cluster_worker$master <- find_master(sys.frames())
-  send_at_once(list(cluster_worker$master))
+  if (inherits(cluster_worker$master, c("SOCKnode", "SOCK0node"))) {
+    send_at_once(list(cluster_worker$master$con))
+  }
   # Vectors that the node has by handle go back as handles.
   the$travels <- if (is.null(slots)) "none" else "known"
   evaluate_begin(control, job$seed)
@@ -46,11 +48,12 @@ cluster_worker_begin <- function(bytes, slots, number, token) {
 
 # The variables of the session, the share of the cores; returns how it was.
 cluster_worker_set <- function(job) {
+  names <- as.character(names(job$variables))
+  there <- intersect(names, ls(globalenv(), all.names = TRUE))
   undo <- list(
-    variables = mget(as.character(names(job$variables)), envir = globalenv(), ifnotfound = list(NULL)),
-    new = setdiff(names(job$variables), ls(globalenv(), all.names = TRUE)),
+    variables = mget(there, envir = globalenv()), new = setdiff(names, there),
     seed = globalenv()$.Random.seed,
-    env = Sys.getenv(c("REGATTA_SHARE", "REGATTA_TRY"), NA),
+    env = Sys.getenv(c("REGATTA_SHARE", "REGATTA_TRY"), NA, names = TRUE),
     cores = getOption("mc.cores")
   )
   list2env(job$variables, envir = globalenv())
@@ -142,12 +145,8 @@ cluster_worker_clear <- function() {
   }
   .Call(ffi_cluster_worker_end)
   rm(list = undo$new, envir = globalenv())
-  old <- setdiff(names(undo$variables), undo$new)
-  list2env(undo$variables[old], envir = globalenv())
+  list2env(undo$variables, envir = globalenv())
   rng_use(undo$seed)
-  for (name in names(undo$env)) {
-    value <- undo$env[[name]]
-    if (is.na(value)) Sys.unsetenv(name) else do.call(Sys.setenv, as.list(undo$env[name]))
-  }
+  restore_env(undo$env)
   options(mc.cores = undo$cores)
 }

@@ -1,6 +1,6 @@
 # The nodes of a cluster of `parallel` as workers, made by makeCluster() or by another package. Each
-# is sent what the run needs, once, and then batches of elements, by the calls that the cluster knows
-# (R/executor-cluster-worker.R has the other end). Nodes of this machine share memory with the
+# is sent what the run needs, once, and then batches of elements (R/executor-cluster-messages.R is the
+# way there, R/executor-cluster-worker.R the other end). Nodes of this machine share memory with the
 # session: large objects go by handle, and what a node does can be watched and interrupted. Of nodes
 # elsewhere only messages are known.
 #
@@ -31,6 +31,9 @@ cluster_pool <- function(on, plan) {
   pool$plan <- plan
   pool$cluster <- on
   pool$nodes <- unclass(on)[seq_len(plan$workers)]
+  if (all(vapply(pool$nodes, inherits, NA, c("SOCKnode", "SOCK0node")))) {
+    pool$connections <- lapply(pool$nodes, `[[`, "con") # NULL: a cluster without sockets
+  }
   pool$token <- paste(Sys.getpid(), format(.Call(ffi_clock), digits = 15))
   pool$tasks <- task_table(plan$n)
   pool$queue <- numeric() # `taken` of them have been handed out
@@ -69,7 +72,7 @@ cluster_start <- function(pool) {
 cluster_meet <- function(pool) {
   shared <- shm_share(charToRaw(pool$token), min = 0) # to be kept until the nodes have read it
   probe <- travelling(TRUE, serialize(shared, NULL, xdr = FALSE))
-  send_at_once(pool$nodes)
+  send_at_once(pool$connections)
   for (w in which(pool$alive)) {
     cluster_send(pool, w, "cluster_worker_hello", list(probe, pool$token))
   }
@@ -90,8 +93,7 @@ cluster_meet <- function(pool) {
 
 # Why a node cannot take part in this run; NULL if it can.
 cluster_unfit <- function(pool, reply) {
-  control <- pool$plan$control
-  limited <- any(is.finite(c(control$timeout, control$cpu_timeout, control$memory)))
+  limited <- pool$plan$limited
   near <- if (is.null(pool$plan$near) && limited) "a limit of time or memory" else pool$plan$near
   if (!identical(reply$version, regatta_version())) {
     sprintf("it has regatta %s, this session %s", reply$version, regatta_version())
@@ -99,7 +101,7 @@ cluster_unfit <- function(pool, reply) {
     "it has numbers in another order of bytes"
   } else if (!reply$local && !is.null(near)) {
     paste0("it shares no memory with this session, which ", near, " needs")
-  } else if (limited && !cluster_has_sockets(pool)) {
+  } else if (limited && is.null(pool$connections)) {
     "its cluster has no sockets, which a limit of time or memory needs to be watched"
   }
 }
@@ -227,15 +229,16 @@ cluster_note <- function(pool, w, index, try, times, bytes = 0) {
 # others.
 cluster_death <- function(pool, w) {
   left <- pool$batch[[w]]
-  current <- cluster_running(pool)$element[[w]]
+  running <- cluster_running(pool)
+  current <- running$element[[w]]
   lost <- if (current %in% left) current else NA_real_
   pool$batch[[w]] <- numeric()
   pool$queue <- c(setdiff(left, lost), cluster_queue(pool))
   try <- 0L
   if (!is.na(lost)) {
     try <- pool$tasks$tries[[lost]] + 1L
-    began <- .Call(ffi_clock) - cluster_running(pool)$seconds[[w]]
-    cluster_note(pool, w, lost, try, c(began, .Call(ffi_clock)))
+    now <- .Call(ffi_clock)
+    cluster_note(pool, w, lost, try, c(now - running$seconds[[w]], now))
   }
   list(
     type = "death", worker = w, pid = pool$pid[[w]], index = lost, try = try,
@@ -321,125 +324,4 @@ cluster_stop <- function(pool) {
   pool$packed <- NULL
   pool$slots <- NULL
   rep(NA_real_, length(pool$nodes))
-}
-
-# Evaluated on a node, which has no more than base R: loads the package, the session's own copy of it
-# if that is to be found there.
-cluster_launch <- function(name, args, lib) {
-  if (!"regatta" %in% loadedNamespaces()) {
-    loadNamespace("regatta", lib.loc = c(lib, .libPaths()))
-  }
-  do.call(get(name, envir = asNamespace("regatta")), args, quote = TRUE)
-}
-environment(cluster_launch) <- baseenv()
-
-# Half a message, sent or read, would leave a connection that nobody can use any more, and a message
-# that nobody has noted would be waited for without end: an interrupt comes before or after.
-cluster_send <- function(pool, w, name, args) {
-  lib <- dirname(getNamespaceInfo("regatta", "path"))
-  data <- list(
-    fun = cluster_launch, args = list(name, args, lib), return = TRUE, tag = pool$token
-  )
-  hold_interrupts({
-    pool$busy[[w]] <- TRUE
-    pool$sent[[w]] <- .Call(ffi_clock)
-    tryCatch(
-      travelling(
-        pool$local[[w]],
-        cluster_method("sendData")(pool$nodes[[w]], list(type = "EXEC", data = data, tag = NULL))
-      ),
-      error = function(e) pool$gone[[w]] <- TRUE
-    )
-  })
-}
-
-# Evaluates `code`; an interrupt waits until it is done. suspendInterrupts() does not hold what R
-# does with sockets.
-hold_interrupts <- function(code) {
-  .Call(ffi_system_hold_interrupts, quote(code), environment())
-}
-
-# Messages are small and follow each other: TCP would hold each back, for some 40 ms, until the one
-# before is acknowledged. The connections are R's; the port leads to their sockets.
-send_at_once <- function(nodes) {
-  connections <- lapply(nodes, function(node) if (is.list(node)) node$con)
-  sockets <- Filter(function(x) inherits(x, "sockconn"), connections)
-  ports <- vapply(sockets, function(x) sub("^.*:", "", summary(x)$description), "")
-  for (port in unique(ports)) .Call(ffi_cluster_send_at_once, as.integer(port))
-}
-
-# parallel's generics are not exported.
-cluster_method <- function(name) {
-  get(name, envir = asNamespace("parallel"))
-}
-
-# What has come within `timeout` seconds: lists of worker and reply (value, records), `failed` with a
-# text if what it was asked could not be done, and `dead`.
-cluster_receive <- function(pool, timeout) {
-  got <- list()
-  ready <- cluster_ready(pool, timeout)
-  hold_interrupts({
-    while (length(ready) > 0L && length(got) < 256L) {
-      for (w in ready) {
-        got[[length(got) + 1L]] <- cluster_read(pool, w)
-      }
-      ready <- cluster_ready(pool, 0)
-    }
-  })
-  got
-}
-
-# Workers whose messages can be read, or that have gone. A cluster without sockets can only be waited
-# for.
-cluster_ready <- function(pool, timeout) {
-  if (any(pool$gone & pool$alive)) {
-    return(which(pool$gone & pool$alive))
-  }
-  if (!cluster_has_sockets(pool)) {
-    return(if (any(pool$busy) && timeout > 0) cluster_await(pool) else integer())
-  }
-  alive <- which(pool$alive)
-  if (length(alive) == 0L) {
-    return(integer())
-  }
-  connections <- lapply(pool$nodes[alive], `[[`, "con")
-  alive[socketSelect(connections, FALSE, max(0, timeout))]
-}
-
-cluster_has_sockets <- function(pool) {
-  all(vapply(pool$nodes, inherits, NA, c("SOCKnode", "SOCK0node")))
-}
-
-cluster_await <- function(pool) {
-  got <- cluster_method("recvOneData")(pool$cluster)
-  pool$early <- got$value
-  got$node
-}
-
-# NULL for what another run has left unread.
-cluster_read <- function(pool, w) {
-  message <- pool$early
-  pool$early <- NULL
-  if (is.null(message) && !pool$gone[[w]]) {
-    message <- tryCatch(cluster_method("recvData")(pool$nodes[[w]]), error = function(e) NULL)
-  }
-  if (is.null(message)) {
-    pool$alive[[w]] <- pool$busy[[w]] <- FALSE
-    return(list(worker = w, dead = TRUE, failed = "it has ended, or its connection has"))
-  }
-  if (!identical(message$tag, pool$token)) {
-    return(NULL)
-  }
-  pool$told[[w]] <- .Call(ffi_clock)
-  failed <- !inherits(message$value, "regatta_reply")
-  pool$busy[[w]] <- !failed && !message$value$last
-  list(worker = w, reply = message$value, failed = if (failed) as.character(message$value))
-}
-
-# Evaluates `code`, in which shared vectors are written as handles (`near`) or as their data.
-travelling <- function(near, code) {
-  before <- the$travels
-  on.exit(the$travels <- before)
-  the$travels <- if (near) "all" else "none"
-  code
 }

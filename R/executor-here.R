@@ -98,9 +98,9 @@ here_run <- function(here, plan, index) {
   here_begin(here, plan, index)
   on.exit(task_set(here$tasks, "end", index, .Call(ffi_clock)))
   if (plan$control$retries > 0) {
-    old <- Sys.getenv("REGATTA_TRY", NA)
+    old <- Sys.getenv("REGATTA_TRY", NA, names = TRUE)
     Sys.setenv(REGATTA_TRY = here$tasks$tries[[index]])
-    on.exit(if (is.na(old)) Sys.unsetenv("REGATTA_TRY") else Sys.setenv(REGATTA_TRY = old), TRUE)
+    on.exit(restore_env(old), TRUE)
   }
   value <- here_with_output(here, plan, index, here_evaluate(here, plan, index))
   for (kind in names(here$counts)) {

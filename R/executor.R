@@ -18,9 +18,10 @@
 # and `kind`, what the record of a run calls it, "fork" if there is none.
 #
 # A plan is what an executor needs to know: n, workers, control, seed (of rng_base()), share (cores
-# of each worker) and `loop`, a function without arguments that runs elements in a worker. For workers
-# that do not inherit the session: `replay` (FUN, args, X, env), to find what the loop needs, and
-# `near`, the words for what they must share memory with the session for.
+# of each worker), `limited`, whether there are limits to watch, and `loop`, a function without
+# arguments that runs elements in a worker. For workers that do not inherit the session: `replay` (FUN,
+# args, X, env), to find what the loop needs, and `near`, the words for what they must share memory
+# with the session for.
 #
 # Events are lists with a `type`:
 #

@@ -52,8 +52,8 @@ mclapply_element <- function(.rg_i, .rg_job, ...) {
   try <- mclapply_try(job)
   mclapply_begin(job, i, try)
   if (!job$forked) {
-    retry <- Sys.getenv("BMC_RETRY", NA)
-    on.exit(if (is.na(retry)) Sys.unsetenv("BMC_RETRY") else Sys.setenv(BMC_RETRY = retry))
+    retry <- Sys.getenv("BMC_RETRY", NA, names = TRUE)
+    on.exit(restore_env(retry))
     Sys.setenv(BMC_RETRY = try - 1L)
   } else if (try != job$told$try) {
     Sys.setenv(BMC_RETRY = try - 1L)

@@ -21,7 +21,8 @@ par_vapply <- function(X, FUN, FUN.VALUE, ..., USE.NAMES = TRUE, .on = NULL,
 }
 
 # Values of one type and length can be written by the workers to where they are to stand, so that
-# nothing is left to be put together: forked ones, which inherit it. For a short one the system call would cost more than that.
+# nothing is left to be put together: forked ones, which inherit it. For a short one the system call
+# would cost more than that.
 is_worth_columns <- function(template, n, control) {
   inherits(control, "regatta_control") && control$shm && !control$copy && is.atomic(template) &&
     typeof(template) %in% shm_types && object_bytes(template) >= 4096 &&

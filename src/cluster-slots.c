@@ -44,15 +44,17 @@ SEXP ffi_cluster_slots_running(SEXP slots, SEXP pids) {
 }
 
 /* Interrupts `element` if it is what `worker`, a process of this machine, runs; with
-   RG_CLUSTER_CANCEL_ALL whatever it is at, and it begins no other. Between elements no interrupt may come: it would reach
-   code that reads or writes the connection. The session sets `cancel` and then reads `current`, the
-   worker sets `current` to 0 and then reads `cancel`: so that a worker whose element ends meanwhile
-   knows of the interrupt and waits for it (await_interrupt() in cluster-worker.c). */
+   RG_CLUSTER_CANCEL_ALL whatever it is at, and it begins no other. Between elements no interrupt may
+   come: it would reach code that reads or writes the connection. The session sets `cancel` and then
+   reads `current`, the worker sets `current` to 0 and then reads `cancel`: so that a worker whose
+   element ends meanwhile knows of the interrupt and waits for it (await_interrupt() in
+   cluster-worker.c). */
 SEXP ffi_cluster_slots_interrupt(SEXP slots, SEXP worker, SEXP element, SEXP pid) {
   rg_cluster_slot *slot = rg_cluster_slots_borrow(slots, Rf_asInteger(worker) - 1);
+  int64_t wanted = (int64_t)Rf_asReal(element);
   atomic_store(&slot->signalled, 0);
-  atomic_store(&slot->cancel, (int64_t)Rf_asReal(element));
-  int64_t wanted = atomic_load(&slot->cancel), current = atomic_load(&slot->current);
+  atomic_store(&slot->cancel, wanted);
+  int64_t current = atomic_load(&slot->current);
   int there = wanted == RG_CLUSTER_CANCEL_ALL ? current > 0 : current == wanted;
   int sent = there && kill((pid_t)Rf_asInteger(pid), SIGINT) == 0;
   atomic_store(&slot->signalled, 1);

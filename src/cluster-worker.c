@@ -36,16 +36,17 @@ static struct {
   int before[RG_STREAMS]; /* where the stream went before a batch, -1 between batches */
 } worker = {.file = {-1, -1}, .before = {-1, -1}};
 
-static void report(const rg_record *header, int kind, SEXP payload) {
+/* `kind` in the header of output is the stream. */
+static void report(const rg_record *header, SEXP payload) {
   PROTECT(payload);
   SEXP type = PROTECT(Rf_ScalarInteger(header->type));
   SEXP index = PROTECT(Rf_ScalarReal((double)header->element + 1));
   SEXP try = PROTECT(Rf_ScalarInteger(header->tries));
-  SEXP kinds = PROTECT(Rf_ScalarInteger(kind));
+  SEXP kind = PROTECT(Rf_ScalarInteger(header->kind));
   SEXP times = PROTECT(Rf_allocVector(REALSXP, 2));
   REAL(times)[0] = (double)worker.started / 1e9;
   REAL(times)[1] = (double)worker.ended / 1e9;
-  SEXP call = PROTECT(Rf_lang6(worker.report, type, index, try, kinds, times));
+  SEXP call = PROTECT(Rf_lang6(worker.report, type, index, try, kind, times));
   SETCDR(Rf_nthcdr(call, 5), Rf_list1(payload));
   Rf_eval(call, R_BaseEnv);
   UNPROTECT(7);
@@ -60,11 +61,11 @@ static SEXP raw_of(const void *bytes, size_t size) {
 /* What the element has written so far goes before anything else that it has to tell. A program that
    it has started may be writing meanwhile: what has been read is given back, nothing is cut off. */
 static void report_output(int64_t element) {
-  const rg_record header = {.type = RG_RECORD_OUTPUT, .element = element};
   rg_process_flush_stdout();
   for (int s = 0; s < RG_STREAMS; s++) {
     struct stat file;
     if (worker.file[s] < 0 || fstat(worker.file[s], &file) < 0) continue;
+    const rg_record header = {.type = RG_RECORD_OUTPUT, .kind = (uint8_t)s, .element = element};
     int64_t end = file.st_size, from = worker.sent[s];
     while (worker.sent[s] < end) {
       int64_t left = end - worker.sent[s], size = left < OUTPUT_MAX ? left : OUTPUT_MAX;
@@ -73,7 +74,7 @@ static void report_output(int64_t element) {
         Rf_error("cannot read the output of a worker: %s", strerror(errno));
       }
       worker.sent[s] += size;
-      report(&header, s, text);
+      report(&header, text);
       UNPROTECT(1);
     }
     if (end > from) rg_fd_punch(worker.file[s], from, end - from);
@@ -120,9 +121,9 @@ static void channel_publish(void *state, rg_record *header, const rg_buffer *pay
   int64_t count;
   if (header->type == RG_RECORD_SUPPRESSED) {
     memcpy(&count, payload->data, sizeof count);
-    report(header, header->kind, Rf_ScalarReal((double)count));
+    report(header, Rf_ScalarReal((double)count));
   } else {
-    report(header, header->kind, raw_of(payload->data, payload->size));
+    report(header, raw_of(payload->data, payload->size));
   }
 }
 

@@ -2,6 +2,21 @@ detritus <- detritus_snapshot()
 
 numbers <- function(n) seq_len(n) + 0.5
 
+# `code` is interrupted, or this is soon after it, and the cluster can be used at once.
+expect_interrupted <- function(cl, code) {
+  got <- tryCatch(
+    {
+      code
+      for (i in 1:2000) Sys.sleep(0.01)
+      "done"
+    },
+    interrupt = function(e) "interrupted"
+  )
+  expect_identical(got, "interrupted")
+  expect_identical(par_lapply(1:3, identity, .on = cl, .control = on_cluster()), as.list(1:3))
+  expect_identical(parallel::clusterCall(cl, function() 7), list(7, 7))
+}
+
 test_that("every verb gives on a cluster what it gives on forked workers", {
   cl <- local_cluster()
   two <- on_cluster(workers = 2L)
@@ -195,40 +210,23 @@ test_that("Ctrl-C ends a run and leaves the cluster usable, again and again", {
   cl <- local_cluster()
   session <- Sys.getpid()
   for (round in 1:5) {
-    got <- tryCatch(
-      {
-        par_lapply(1:50, function(i) {
-          if (i == 7) tools::pskill(session, 2L)
-          Sys.sleep(if (i > 7) 0.02 else 0.001)
-        }, .on = cl, .control = on_cluster())
-        # it may come in the last moment
-        for (i in 1:100) Sys.sleep(0.01)
-        "done"
-      },
-      interrupt = function(e) "interrupted"
-    )
-    expect_identical(got, "interrupted")
-    expect_identical(par_lapply(1:3, identity, .on = cl, .control = on_cluster()), as.list(1:3))
-    expect_identical(parallel::clusterCall(cl, function() 7), list(7, 7))
+    expect_interrupted(cl, {
+      par_lapply(1:50, function(i) {
+        if (i == 7) tools::pskill(session, 2L)
+        Sys.sleep(if (i > 7) 0.02 else 0.001)
+      }, .on = cl, .control = on_cluster())
+    })
   }
 })
 
 test_that("an interrupt that comes at any moment leaves no half message behind", {
   cl <- local_cluster()
   for (delay in seq(0, 0.12, by = 0.01)) {
-    got <- tryCatch(
-      {
-        system(sprintf("(sleep %.3f; kill -INT %d) &", delay, Sys.getpid()))
-        par_lapply(1:60, function(i) if (i %% 7 == 0) Sys.sleep(0.003), .on = cl,
-          .control = on_cluster())
-        for (i in 1:2000) Sys.sleep(0.01)
-        "done"
-      },
-      interrupt = function(e) "interrupted"
-    )
-    expect_identical(got, "interrupted")
-    expect_identical(par_lapply(1:3, identity, .on = cl, .control = on_cluster()), as.list(1:3))
-    expect_identical(parallel::clusterCall(cl, function() 7), list(7, 7))
+    expect_interrupted(cl, {
+      system(sprintf("(sleep %.3f; kill -INT %d) &", delay, Sys.getpid()))
+      par_lapply(1:60, function(i) if (i %% 7 == 0) Sys.sleep(0.003), .on = cl,
+        .control = on_cluster())
+    })
   }
 })
 
