@@ -20,8 +20,11 @@ static void append(rg_buffer *out, const void *bytes, size_t size) {
 
 static void append_byte(rg_buffer *out, char byte) { append(out, &byte, 1); }
 
-/* Whether a vector has no attributes: R offers the answer to C code only since 4.5. */
+/* Whether a vector is nothing but its elements: no attributes, and neither the mark of an S4 object
+   nor that of any object, which both can be there without. R tells C code of attributes only since
+   4.5. */
 static int is_bare(SEXP x) {
+  if (Rf_isS4(x) || Rf_isObject(x)) return 0;
 #if R_VERSION >= R_Version(4, 5, 0)
   return !ANY_ATTRIB(x);
 #else

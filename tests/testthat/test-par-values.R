@@ -26,6 +26,31 @@ test_that("large vectors of each type arrive with their attributes", {
   }
 })
 
+test_that("vectors without attributes keep the mark of an S4 object", {
+  cluster <- local_cluster(1L)
+  ways <- list(
+    forked = function(x) round_trip(x), data = function(x) round_trip(x, shm = FALSE),
+    copied = function(x) round_trip(x, copy = TRUE), nested = function(x) round_trip(list(x))[[1L]],
+    made = function(x) par_lapply(1L, function(i) asS4(asS3(x)), .control = two_workers())[[1L]],
+    cluster = function(x) par_lapply(list(x), identity, .on = cluster, .control = on_cluster())[[1L]],
+    shared = function(x) shm_share(x)
+  )
+  for (n in c(0L, 1L, 1000L, big)) {
+    plain <- list(
+      seq_len(n) + 0L, seq_len(n) / 3, rep_len(c(TRUE, NA), n), complex(n, 1, 2), raw(n),
+      as.character(seq_len(n)), as.list(seq_len(min(n, 1000L)))
+    )
+    for (x in lapply(plain, asS4)) {
+      for (way in names(ways)) {
+        got <- ways[[way]](x)
+        expect_true(isS4(got), info = paste(way, typeof(x), n))
+        expect_identical(is.object(got), is.object(x), info = paste(way, typeof(x), n))
+        expect_identical(asS3(got), asS3(x), info = paste(way, typeof(x), n))
+      }
+    }
+  }
+})
+
 test_that("payloads of NaN and the sign of zero survive", {
   value <- rep_len(c(NA_real_, NaN, -0, 0), big)
   bits <- function(x) serialize(x[seq_len(8L)] + 0, NULL)
