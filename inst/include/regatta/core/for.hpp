@@ -44,9 +44,7 @@ struct IndexLoop : Loop {
 
   static void run_range(Loop& loop, Range range, Desk* desk) {
     IndexLoop& self = static_cast<IndexLoop&>(loop);
-    const FrameScope scope(Frame{&self.pool, desk, &loop, &loop.failure, &loop.interrupts,
-                                 loop.task},
-                           loop.process);
+    const FrameScope scope(Frame{&self.pool, desk, &loop, loop.task}, loop.process);
     const std::uint64_t from = range.first * self.step;
     const std::uint64_t to = std::min(range.last * self.step, self.count);
     const Index stop = self.at(to);
@@ -150,9 +148,8 @@ void parallelForEach(Items&& items, F&& f, const Cancellation& token,
 // exception: for code that none may pass through. Outside of both it throws after all.
 inline void setError(const std::string& message) {
   const detail::Frame& frame = detail::frame_here();
-  if (!frame.failure) stop(message);
-  frame.failure->record(std::make_exception_ptr(Error(message)));
-  if (frame.loop) frame.loop->cancel();
+  if (!frame.context || !frame.context->failure) stop(message);
+  frame.context->failure->record(std::make_exception_ptr(Error(message)));
 }
 
 REGATTA_NAMESPACE_END

@@ -1,15 +1,14 @@
 #ifndef REGATTA_CORE_FRAME_HPP
 #define REGATTA_CORE_FRAME_HPP
 
+#include "context.hpp"
 #include "line.hpp"
 #include "process.hpp"
 
 REGATTA_NAMESPACE_BEGIN
 namespace detail {
 
-class Failure;
 struct Desk;
-struct Loop;
 struct Task;
 
 // What the calling thread is doing; all null outside of loops, tasks and Threads. Each library
@@ -18,15 +17,12 @@ struct Task;
 struct Frame {
   Pool* pool;
   Desk* desk;
-  Loop* loop;
-  Failure* failure;
-  // How many interrupts there had been when the work began: a later one ends it.
-  const std::uint32_t* interrupts;
+  const Context* context;
   Task* task;  // of the pool, also in the bodies of its loops
 };
 
 inline Frame& frame_here() {
-  static thread_local Frame frame = {nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+  static thread_local Frame frame = {nullptr, nullptr, nullptr, nullptr};
   return frame;
 }
 
@@ -40,7 +36,7 @@ class FrameScope {
   }
   ~FrameScope() {
     here_ = before_;
-    if (!before_.interrupts) end_lines(process_.output);
+    if (!before_.context) end_lines(process_.output);
   }
   FrameScope(const FrameScope&) = delete;
   FrameScope& operator=(const FrameScope&) = delete;
@@ -53,14 +49,14 @@ class FrameScope {
 
 // The number of interrupts that work begun now does not answer to: that of the work it is part of.
 inline std::uint32_t interrupts_before(const Process& process) {
-  const Frame& frame = frame_here();
-  return frame.interrupts ? *frame.interrupts : process.interrupts();
+  const Context* const context = frame_here().context;
+  return context ? context->interrupts : process.interrupts();
 }
 
 // Whether the work of the calling thread has been interrupted. A thread that this library knows
 // nothing of hears of an interrupt until the main thread has reported it.
 inline bool interrupted_here(const Process& process, const Frame& frame) {
-  const std::uint32_t before = frame.interrupts ? *frame.interrupts : process.reported();
+  const std::uint32_t before = frame.context ? frame.context->interrupts : process.reported();
   return process.interrupts() != before;
 }
 

@@ -5,28 +5,12 @@
 #include <atomic>
 #include <memory>
 
-#include "failure.hpp"
+#include "context.hpp"
 #include "gate.hpp"
 #include "poll.hpp"
 #include "range.hpp"
 
 REGATTA_NAMESPACE_BEGIN
-
-// Ends loops early, without an error: a body or another thread calls request(), and every loop
-// that was given the object stops at its next piece.
-class Cancellation {
- public:
-  Cancellation() : requested_(false) {}
-  Cancellation(const Cancellation&) = delete;
-  Cancellation& operator=(const Cancellation&) = delete;
-
-  // relaxed: like an interrupt, it says "look when you can".
-  void request() { requested_.store(true, std::memory_order_relaxed); }
-  bool requested() const { return requested_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<bool> requested_;
-};
 
 namespace detail {
 
@@ -43,22 +27,14 @@ constexpr Unit piece_growth = 32;
 
 // A loop while it runs, on the stack of its caller. All but the atomics is written before the
 // gate opens and only read afterwards.
-struct Loop {
+struct Loop : Context {
   // Calls the body for the units of the range.
   using Run = void (*)(Loop& loop, Range range, Desk* desk);
 
   Loop(Process& in, Run with, std::atomic<float>& last_cost)
-      : run(with), process(in), slots(nullptr), slot_count(1), threads(1), max_units(max_piece),
-        ticks_per_us(1000.0), start(0), interrupts(interrupts_before(in)), parent(nullptr),
-        task(nullptr), token(nullptr), usual_cost(last_cost), cost(0.0f), cancelled(false) {}
-
-  // Ends the loop at everybody's next piece.
-  void cancel() { cancelled.store(true, std::memory_order_relaxed); }
-
-  bool stopped() const {
-    return process.interrupts() != interrupts || cancelled.load(std::memory_order_relaxed) ||
-           (token && token->requested());
-  }
+      : Context(in, frame_here().context, &first_exception, nullptr), run(with), slots(nullptr), slot_count(1), threads(1), max_units(max_piece),
+        ticks_per_us(1000.0), start(0), 
+        task(nullptr), usual_cost(last_cost), cost(0.0f) {}
 
   // For the next loop with the same body: the mean of all units, since a loop may end with short
   // ones. Threads would fight for the place if each wrote to it, so that only a clear change is
@@ -72,35 +48,21 @@ struct Loop {
     }
   }
 
-  bool is_below(const Loop* other) const {
-    for (const Loop* loop = parent; loop; loop = loop->parent) {
-      if (loop == other) return true;
-    }
-    return false;
-  }
-
   const Run run;
-  Process& process;
   RangeSlot* slots;      // one per thread that may take part, the caller's first
   unsigned slot_count;
   unsigned threads;      // that take part at most, the caller included
   Unit max_units;        // in one piece
   double ticks_per_us;
   Ticks start;
-  const std::uint32_t interrupts;  // before the loop
-  const Loop* parent;    // the loop one of whose bodies this one is in
   Task* task;            // the pool's task that this loop is part of
-  const Cancellation* token;
-  Failure failure;
+  Failure first_exception;
 
   // Ticks per unit in the last loop with this body, 0 if there was none. It decides only when
   // helpers are called, since this loop may be a different one. relaxed: a guess.
   std::atomic<float>& usual_cost;
   // Ticks per unit as the caller last saw it, 0 while unknown. relaxed: a guess to pace by.
-  std::atomic<float> cost;
-  // relaxed: "stop when you can".
-  std::atomic<bool> cancelled;
-};
+  std::atomic<float> cost;};
 
 // Decides for one thread how many units of a loop it takes at once.
 class Pace {
@@ -184,8 +146,7 @@ void work_for(Loop& loop, Desk* desk, unsigned own, Ticks now, const AfterPiece&
       after_piece(pace);
     }
   } catch (...) {
-    loop.failure.record_current();
-    loop.cancel();
+    loop.record_current();
   }
   loop.slots[own].clear();
 }

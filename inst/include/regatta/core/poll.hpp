@@ -66,7 +66,7 @@ constexpr Ticks fresh_ticks = 100000;
 
 REGATTA_NOINLINE inline bool look_on_main(Process& process) {
   const Frame& frame = frame_here();
-  if (frame.interrupts && interrupted_here(process, frame)) return true;
+  if (frame.context && interrupted_here(process, frame)) return true;
   if (ticks_now() - process.last_poll < fresh_ticks && !process.output.waits()) return false;
   if (!poll_host(process)) return false;
   process.count_interrupt();
@@ -101,6 +101,14 @@ inline void throw_first(Process& process, Failure& failure) {
   throw_error(process, error);
 }
 
+// When the work of the context has ended: throws what it threw, that it was interrupted, or that
+// nobody wants it because the work around it has stopped.
+inline void throw_if_stopped(const Context& context) {
+  if (context.failure->any()) throw_first(context.process, *context.failure);
+  if (context.process.interrupts() != context.interrupts) throw_interrupt(context.process);
+  if (context.parent && context.parent->stopped()) throw Stopped();
+}
+
 }  // namespace detail
 
 // Throws a UserInterruptException if the user asked to stop; `condition` false: does nothing.
@@ -114,6 +122,13 @@ inline void checkUserInterrupt(bool condition = true) {
 inline bool isInterrupted(bool condition = true) {
   if (!condition) return false;
   return detail::look_for_interrupt(detail::process());
+}
+
+// Whether a body or task should end soon, since nobody wants its result any more: the user asked to
+// stop, or its loop or group, or one around that, has failed or was cancelled.
+inline bool shouldStop() {
+  const detail::Context* const context = detail::frame_here().context;
+  return (context && context->stopped()) || isInterrupted();
 }
 
 REGATTA_NAMESPACE_END

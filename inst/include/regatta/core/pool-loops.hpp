@@ -44,10 +44,7 @@ class MainLoopScope {
 
 inline void Pool::run(Loop& loop, Unit units, unsigned threads) {
   const Frame& frame = frame_here();
-  if (frame.pool == this) {
-    loop.parent = frame.loop;
-    loop.task = frame.task;
-  }
+  if (frame.pool == this) loop.task = frame.task;
   loop.ticks_per_us = ticks_per_us_;
   loop.start = ticks_now();
   {
@@ -64,8 +61,7 @@ inline void Pool::run(Loop& loop, Unit units, unsigned threads) {
     }
     if (!together) run_alone(loop, units);
   }
-  if (loop.failure.any()) throw_first(process_, loop.failure);
-  if (process_.interrupts() != loop.interrupts) throw_interrupt(process_);
+  throw_if_stopped(loop);
 }
 
 inline void Pool::run_alone(Loop& loop, Unit units) {
@@ -218,7 +214,7 @@ inline bool Pool::help_below(Desk& desk, const Loop& above) {
       Gate& gate = desks_[i].levels[level].gate;
       Loop* const loop = gate.join(gate.peek());
       if (!loop) continue;
-      helped = loop->is_below(&above) && loop->slots[0].peek().size() > 0;
+      helped = loop->is_inside(&above) && loop->slots[0].peek().size() > 0;
       if (helped) {
         help(desk, gate, *loop);
       } else {

@@ -37,10 +37,12 @@ inline void Pool::finish_task(Task* task, Task* within, Desk* desk, SpareBundle&
 }
 
 inline void Pool::call_task(Task* task, Task* within, Desk* desk) {
+  Context context(process_, nullptr, &failure_, nullptr);
+  context.interrupts = task->interrupts;
   try {
-    task->run(Frame{this, desk, nullptr, &failure_, &task->interrupts, within}, process_);
+    task->run(Frame{this, desk, &context, within}, process_);
   } catch (...) {
-    failure_.record_current();
+    context.record_current();
   }
   // setError() throws nothing.
   if (failure_.any()) dropping_.store(true, std::memory_order_relaxed);

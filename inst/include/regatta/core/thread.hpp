@@ -120,9 +120,10 @@ class Thread {
   template <class Call>
   static void run(std::shared_ptr<End> end, Call call) {
     try {
-      const detail::FrameScope scope(
-          detail::Frame{nullptr, nullptr, nullptr, nullptr, &end->interrupts, nullptr},
-          end->process);
+      detail::Context context(end->process, nullptr, nullptr, nullptr);
+      context.interrupts = end->interrupts;
+      const detail::FrameScope scope(detail::Frame{nullptr, nullptr, &context, nullptr},
+                                     end->process);
       call();
     } catch (...) {
       end->error = std::current_exception();

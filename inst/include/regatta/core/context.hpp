@@ -1,0 +1,92 @@
+#ifndef REGATTA_CORE_CONTEXT_HPP
+#define REGATTA_CORE_CONTEXT_HPP
+
+#include <atomic>
+#include <exception>
+
+#include "failure.hpp"
+#include "process.hpp"
+
+REGATTA_NAMESPACE_BEGIN
+
+// Ends loops early, without an error: a body or another thread calls request(), and every loop
+// that was given the object stops at its next piece.
+class Cancellation {
+ public:
+  Cancellation() : requested_(false) {}
+  Cancellation(const Cancellation&) = delete;
+  Cancellation& operator=(const Cancellation&) = delete;
+
+  // relaxed: like an interrupt, it says "look when you can".
+  void request() { requested_.store(true, std::memory_order_relaxed); }
+  bool requested() const { return requested_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> requested_;
+};
+
+// Thrown by a loop or wait inside a body when the work around it has failed or was cancelled: the
+// inner work is not complete, and nobody wants it any more. Whoever runs the body drops it.
+class REGATTA_SHARED Stopped : public std::exception {
+ public:
+  const char* what() const noexcept override { return "The work around this has been stopped."; }
+};
+
+namespace detail {
+
+// What can end the work of a loop, a task or a Thread: its own failure and cancellation, those of
+// all work around it, and an interrupt.
+// A context is read by the threads that work for it, and by those of work inside of it. So what is
+// around it has to outlive it, as has all that it points to.
+struct Context {
+  Context(Process& in, const Context* around, Failure* slot,
+          const std::atomic<std::uint32_t>* count)
+      : process(in), parent(around),
+        interrupts(around ? around->interrupts : in.interrupts()), failure(slot), token(nullptr),
+        cancels(count), cancels_before(count ? count->load(std::memory_order_relaxed) : 0) {}
+
+  bool stopped() const {
+    if (process.interrupts() != interrupts) return true;
+    for (const Context* one = this; one; one = one->parent) {
+      if (one->stopped_itself()) return true;
+    }
+    return false;
+  }
+
+  // relaxed: "stop when you can".
+  bool stopped_itself() const {
+    return (failure && failure->any()) || (token && token->requested()) ||
+           (cancels && cancels->load(std::memory_order_relaxed) != cancels_before);
+  }
+
+  // In the handler of what a body has thrown.
+  void record_current() noexcept {
+    try {
+      throw;
+    } catch (const Stopped&) {
+      if (!stopped()) failure->record_current();
+    } catch (...) {
+      failure->record_current();
+    }
+  }
+
+  bool is_inside(const Context* other) const {
+    for (const Context* one = parent; one; one = one->parent) {
+      if (one == other) return true;
+    }
+    return false;
+  }
+
+  Process& process;
+  const Context* parent;     // the work around it, null if there is none
+  std::uint32_t interrupts;  // before the outermost work began: a later one ends it
+  Failure* failure;          // where exceptions go; null for a Thread
+  const Cancellation* token;
+  const std::atomic<std::uint32_t>* cancels;  // how often it has been cancelled
+  std::uint32_t cancels_before;
+};
+
+}  // namespace detail
+REGATTA_NAMESPACE_END
+
+#endif
