@@ -2,6 +2,7 @@
 # the control says, or becomes the condition that stands for the element.
 
 take_error <- function(run, event) {
+  run$idle_deaths <- 0L
   index <- event$index
   ended <- run$ending[[as.character(index)]]
   run$ending[[as.character(index)]] <- NULL

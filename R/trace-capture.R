@@ -89,7 +89,7 @@ is_signaller <- function(call, home) {
     "stop", "warning", ".handleSimpleError", ".signalSimpleWarning", "signalCondition",
     "withRestarts", "withOneRestart", "doWithOneRestart",
     "abort", "signal_abort", "cnd_signal", "cli_abort", "signal_error", "abort_argument",
-    "abort_memory"
+    "abort_memory", "abort_descriptor"
   )
   home %in% c("base", "rlang", "cli", "regatta") && call_name(call) %in% names
 }

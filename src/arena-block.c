@@ -121,6 +121,7 @@ static int by_offset(const void *a, const void *b) {
 /* With no run active every span in use belongs to a block, and every other byte of the
    file to the list of free spans or to nobody. */
 static void give_back_unowned(rg_arena *arena) {
+  if (!rg_arena_is_whole(arena)) return;
   rg_arena_trim(arena);
   rg_span *live = malloc((size_t)(blocks + 1) * sizeof *live);
   if (!live) return;

@@ -41,6 +41,7 @@ rg_arena *rg_arena_create(void) {
     errno = saved;
     return NULL;
   }
+  arena->file = rg_fd_identify(arena->fd);
   arena->owner = getpid();
   arena->tag = rg_random_tag();
   arena->limit = INT64_MAX;
@@ -51,9 +52,13 @@ rg_arena *rg_arena_create(void) {
 void rg_arena_destroy(rg_arena *arena) {
   if (!arena) return;
   munmap(arena->shared, sizeof *arena->shared);
-  rg_fd_close(&arena->fd);
+  if (rg_arena_is_whole(arena)) rg_fd_close(&arena->fd);
   free(arena);
 }
+
+int rg_arena_is_whole(const rg_arena *arena) { return rg_fd_is(arena->fd, arena->file); }
+
+static int own_fd(const rg_arena *arena) { return rg_arena_is_whole(arena) ? arena->fd : -1; }
 
 /* Takes the smallest free span that holds `size` and wastes less than it uses. */
 static int take_free(rg_arena *arena, int64_t size, rg_span *span) {
@@ -93,7 +98,7 @@ static int64_t bytes_available(const rg_arena *arena) {
 static rg_arena_status give_up(rg_arena *arena, rg_span span, rg_arena_need *need) {
   int saved = errno;
   need->available = bytes_available(arena);
-  rg_fd_punch(arena->fd, span.offset, span.size);
+  rg_fd_punch(own_fd(arena), span.offset, span.size);
   atomic_fetch_sub(&arena->shared->used, span.size);
   errno = saved;
   return saved == ENOSPC || saved == ENOMEM || saved == EFBIG ? RG_ARENA_FULL
@@ -107,6 +112,10 @@ rg_arena_status rg_arena_reserve(rg_arena *arena, int64_t size, rg_span *span,
   const int64_t ask_from = (int64_t)8 << 20;
   int64_t whole = whole_pages(size);
   need->requested = size;
+  if (!rg_arena_is_whole(arena)) {
+    errno = EBADF;
+    return RG_ARENA_SYSTEM;
+  }
   if (take_free(arena, whole, span)) {
     atomic_fetch_add(&arena->shared->used, span->size);
     return RG_ARENA_OK;
@@ -118,7 +127,7 @@ rg_arena_status rg_arena_reserve(rg_arena *arena, int64_t size, rg_span *span,
   span->offset = atomic_fetch_add(&arena->shared->end, whole);
   span->size = whole;
   atomic_fetch_add(&arena->shared->used, whole);
-  return rg_fd_reserve(arena->fd, span->offset, whole) == 0 ? RG_ARENA_OK
+  return rg_fd_reserve(own_fd(arena), span->offset, whole) == 0 ? RG_ARENA_OK
                                                             : give_up(arena, *span, need);
 }
 
@@ -129,8 +138,9 @@ rg_arena_status rg_arena_write(rg_arena *arena, const rg_piece *pieces, int coun
   rg_arena_status status = rg_arena_reserve(arena, size, span, need);
   if (status != RG_ARENA_OK) return status;
   int64_t at = span->offset;
+  int fd = own_fd(arena);
   for (int i = 0; i < count; i++) {
-    if (rg_fd_pwrite_all(arena->fd, pieces[i].data, (size_t)pieces[i].size, at) < 0) {
+    if (rg_fd_pwrite_all(fd, pieces[i].data, (size_t)pieces[i].size, at) < 0) {
       return give_up(arena, *span, need);
     }
     at += pieces[i].size;
@@ -140,7 +150,7 @@ rg_arena_status rg_arena_write(rg_arena *arena, const rg_piece *pieces, int coun
 
 void *rg_arena_map(rg_arena *arena, rg_span span) {
   void *address = mmap(NULL, (size_t)span.size, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_NORESERVE, arena->fd, (off_t)span.offset);
+                       MAP_PRIVATE | MAP_NORESERVE, own_fd(arena), (off_t)span.offset);
   return address == MAP_FAILED ? NULL : address;
 }
 
@@ -165,7 +175,7 @@ void rg_arena_release(rg_arena *arena, rg_span span) {
   /* In a forked worker the same object exists as a copy; its end there means nothing. */
   if (arena->owner != getpid()) return;
   atomic_fetch_sub(&arena->shared->used, span.size);
-  if (!put_free(arena, span)) rg_fd_punch(arena->fd, span.offset, span.size);
+  if (!put_free(arena, span)) rg_fd_punch(own_fd(arena), span.offset, span.size);
 }
 
 int64_t rg_arena_trim(rg_arena *arena) {
@@ -174,7 +184,7 @@ int64_t rg_arena_trim(rg_arena *arena) {
     rg_free_entry *entry = &arena->shared->free[i];
     int32_t open = RG_FREE_OPEN;
     if (!atomic_compare_exchange_strong(&entry->state, &open, RG_FREE_BUSY)) continue;
-    rg_fd_punch(arena->fd, entry->span.offset, entry->span.size);
+    rg_fd_punch(own_fd(arena), entry->span.offset, entry->span.size);
     atomic_fetch_sub(&arena->shared->warm, entry->span.size);
     given_back += entry->span.size;
     atomic_store(&entry->state, RG_FREE_EMPTY);

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "sys-fd.h"
+
 /*
  * The arena: one file in memory without a name per R process that runs maps, made before
  * its first fork and inherited by its workers. Workers write results into it with
@@ -49,6 +51,7 @@ typedef struct {
 typedef struct {
   rg_arena_shared *shared;
   int fd;
+  rg_fd_identity file; /* what `fd` is open on */
   pid_t owner;
   uint64_t tag;   /* random: a span's handle names it, so that no other arena takes it */
   int64_t limit;  /* most bytes in use, INT64_MAX: what the machine has */
@@ -71,6 +74,10 @@ rg_arena *rg_arena_create(void);
 void rg_arena_destroy(rg_arena *arena);
 
 int64_t rg_arena_page(void);
+
+/* Whether the descriptor of the arena is still its own. Where it is not every function here fails
+   with EBADF, and does nothing to the file that has its number. */
+int rg_arena_is_whole(const rg_arena *arena);
 
 /* Reserves a span of `size` > 0 bytes; its content is undefined. */
 rg_arena_status rg_arena_reserve(rg_arena *arena, int64_t size, rg_span *span,

@@ -162,7 +162,7 @@ static void fail_to_divert(void) {
    starts write there as well. */
 SEXP ffi_cluster_worker_divert(void) {
   rg_process_flush_stdout();
-  int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  int nowhere = rg_fd_lift(open("/dev/null", O_WRONLY | O_CLOEXEC));
   int good = nowhere >= 0;
   for (int s = 0; s < RG_STREAMS && good; s++) {
     worker.before[s] = fcntl(s + 1, F_DUPFD_CLOEXEC, 3);

@@ -218,7 +218,17 @@ SEXP rg_decode(const void *bytes, size_t size, rg_arena *arena, rg_copy copy) {
   }
 }
 
+static void abort_descriptor(int64_t requested) {
+  SEXP package = PROTECT(Rf_mkString("regatta"));
+  SEXP space = PROTECT(R_FindNamespace(package));
+  SEXP size = PROTECT(Rf_ScalarReal((double)requested));
+  SEXP call = PROTECT(Rf_lang2(Rf_install("abort_descriptor"), size));
+  Rf_eval(call, space);
+  UNPROTECT(4);
+}
+
 void rg_encode_full(rg_arena_status status, rg_arena_need need, int in_run) {
+  if (status == RG_ARENA_SYSTEM && errno == EBADF) abort_descriptor(need.requested);
   if (status == RG_ARENA_SYSTEM) {
     Rf_error("cannot write %.0f bytes to shared memory: %s", (double)need.requested,
              strerror(errno));

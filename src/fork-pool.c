@@ -18,7 +18,7 @@ static rg_pool *pools;
    that its pages stay warm. A worker that runs maps of its own has one of its own. */
 static rg_arena *session_arena(void) {
   static rg_arena *arena;
-  if (!arena || arena->owner != getpid()) arena = rg_arena_create();
+  if (!arena || arena->owner != getpid() || !rg_arena_is_whole(arena)) arena = rg_arena_create();
   return arena;
 }
 
@@ -174,6 +174,7 @@ void rg_fork_pool_wake(rg_pool *pool) {
     int work = atomic_load(&slot->current) < 0 && queued > 0 && w < active;
     if (!room && !work) continue;
     atomic_store(&slot->waiting, 0);
+    if (!rg_fd_is(pool->workers[w].wake, pool->workers[w].wake_pipe)) continue;
     rg_fd_wake(pool->workers[w].wake); /* fails: it is full of wake-ups, or the worker is gone */
   }
 }

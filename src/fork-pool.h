@@ -8,6 +8,7 @@
 #include "buffer.h"
 #include "control.h"
 #include "shm-view.h"
+#include "sys-fd.h"
 #include "sys-process.h"
 
 /* A pool of forked workers, as its parent sees it. A slot is a place for a worker: when
@@ -26,6 +27,7 @@ typedef struct {
   pid_t pid; /* 0: no worker in this slot */
   int pidfd;
   int wake;               /* write end: a byte wakes the worker */
+  rg_fd_identity wake_pipe;
   int stream[RG_STREAMS]; /* read ends of stdout and stderr */
   rg_buffer pending[RG_STREAMS]; /* read and not yet given to an element */
   int64_t given[RG_STREAMS];     /* stream position of pending[0] */

@@ -32,6 +32,7 @@ static struct {
   int number; /* of the slot */
   pid_t pid;
   int wake, doorbell;
+  rg_fd_identity wake_pipe, doorbell_pipe;
   int reader[RG_STREAMS]; /* read ends of the own streams, to see how much waits in them */
   int watch;              /* of the readers: whether anything waits in either */
   int64_t batch_size, batch_start, batch_begun;
@@ -47,16 +48,22 @@ static const int64_t BATCH_NS = 10 * 1000000;
 static void ring_doorbell(int64_t now) {
   worker.rung = now;
   atomic_store(&worker.pool->control->rung, 1);
-  if (atomic_exchange(&worker.pool->control->parent_asleep, 0)) {
+  if (atomic_exchange(&worker.pool->control->parent_asleep, 0) &&
+      rg_fd_is(worker.doorbell, worker.doorbell_pipe)) {
     ssize_t n = write(worker.doorbell, "", 1);
     (void)n; /* full: the parent has a wake-up waiting already */
   }
 }
 
-/* Sleeps until the parent writes a byte. The parent gone, there is nobody to work for. */
+/* Sleeps until the parent writes a byte. The parent gone, there is nobody to work for. Where the
+   pipe has been closed by code of an element there is nothing to wait for but time. */
 static void sleep_until_woken(void) {
   char bytes[64];
   ssize_t n;
+  if (!rg_fd_is(worker.wake, worker.wake_pipe)) {
+    poll(NULL, 0, 1);
+    return;
+  }
   do {
     n = read(worker.wake, bytes, sizeof bytes);
   } while (n < 0 && errno == EINTR);
@@ -88,9 +95,22 @@ static int claim_batch(int64_t now) {
   return count;
 }
 
+/* Code of an element may have closed descriptors that are not its own. What it returns is an error
+   if it needed them; the next elements get another worker, which has them. */
+static void leave_if_damaged(void) {
+  if (rg_arena_is_whole(worker.pool->arena) && rg_fd_is(worker.wake, worker.wake_pipe) &&
+      rg_fd_is(worker.doorbell, worker.doorbell_pipe)) {
+    return;
+  }
+  rg_queue_give_back(worker.pool->control, worker.number);
+  rg_process_flush_stdout();
+  rg_process_leave(0);
+}
+
 /* The next element, from the claim or the queue. Sleeps while there is none: the parent
    ends its workers, they do not end by themselves. */
 static int64_t next_claimed(int64_t now) {
+  leave_if_damaged();
   rg_control *control = worker.pool->control;
   for (;;) {
     int64_t element = rg_queue_next(worker.slot);
@@ -253,20 +273,22 @@ static void channel_publish(void *state, rg_record *header, const rg_buffer *pay
       rg_ring_unread(&worker.slot->ring) > RG_RING_SIZE / 2) {
     ring_doorbell(rg_clock_now());
   }
+  if (header->type == RG_RECORD_ERROR) leave_if_damaged();
 }
 
 /* Set-up of the child. */
 
 /* The parent's end of the wake-up pipe closes when the parent ends. SIGTERM tells of that,
    too, but the user's code may ignore it; this thread cannot be told to. It calls nothing
-   but poll() and kill(), so it is no concern of R's. */
+   but system calls, so it is no concern of R's. It gives up if an element's code has closed the
+   pipe: what poll() then tells is not of the parent. */
 static void *watch_parent(void *unused) {
   (void)unused;
   struct pollfd wake = {worker.wake, 0, 0};
   do {
     poll(&wake, 1, -1);
   } while (!(wake.revents & (POLLHUP | POLLERR | POLLNVAL)));
-  kill(-worker.pid, SIGKILL);
+  if (rg_fd_is(worker.wake, worker.wake_pipe)) kill(-worker.pid, SIGKILL);
   return NULL;
 }
 
@@ -317,8 +339,8 @@ static void redirect(int from, int to) {
 }
 
 static void set_streams(int out, int err) {
-  int null_in = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  int null_out = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  int null_in = rg_fd_lift(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  int null_out = rg_fd_lift(open("/dev/null", O_WRONLY | O_CLOEXEC));
   redirect(null_in, STDIN_FILENO);
   redirect(out >= 0 ? out : null_out, STDOUT_FILENO);
   redirect(err >= 0 ? err : null_out, STDERR_FILENO);
@@ -363,6 +385,8 @@ static void become_worker(rg_pool *pool, int number, rg_pipes pipes, pid_t paren
   worker.doorbell = pool->doorbell[1];
   worker.wake = pipes[RG_STREAMS][0];
   pipes[RG_STREAMS][0] = -1;
+  worker.wake_pipe = rg_fd_identify(worker.wake);
+  worker.doorbell_pipe = rg_fd_identify(worker.doorbell);
   setpgid(0, 0);
   rg_fork_pool_forget_all();
   rg_fd_close(&pool->doorbell[0]);
@@ -434,6 +458,7 @@ static void book_worker(rg_worker *place, pid_t pid, rg_pipes pipes) {
   place->finished = -1;
   place->ends = 0;
   place->wake = pipes[RG_STREAMS][1];
+  place->wake_pipe = rg_fd_identify(place->wake);
   pipes[RG_STREAMS][1] = -1;
   for (int s = 0; s < RG_STREAMS; s++) {
     place->stream[s] = pipes[s][0];

@@ -60,9 +60,16 @@ static char *map_shared(int fd, int64_t size) {
   return data == MAP_FAILED ? NULL : data;
 }
 
+/* The region's descriptor; -1 if the number is not its own any more, so that the call of the system
+   that it is for fails with EBADF. */
+static int own_fd(const rg_region *region) {
+  const rg_fd_identity identity = {region->key.device, region->key.inode};
+  return rg_fd_is(region->fd, identity) ? region->fd : -1;
+}
+
 char *rg_region_map(const rg_region *region, int64_t offset, int64_t size) {
   void *data = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
-                    region->fd, (off_t)(page_size() + offset));
+                    own_fd(region), (off_t)(page_size() + offset));
   return data == MAP_FAILED ? NULL : data;
 }
 
@@ -76,7 +83,8 @@ static void add_region(rg_region *region) {
 static void free_region(rg_region *region) {
   int saved = errno;
   if (region->data) munmap(region->data, (size_t)region->key.size);
-  rg_fd_close(&region->fd);
+  /* Without a key nobody has had the time to close it. */
+  if (region->key.inode == 0 || own_fd(region) >= 0) rg_fd_close(&region->fd);
   free(region);
   errno = saved;
 }
@@ -107,11 +115,11 @@ static int open_file(rg_region *region) {
 /* The size has been reached: from now on the header tells the truth. */
 static int close_size(rg_region *region, int frozen) {
   region_header header = {MAGIC, region->key.tag, region->key.size, frozen};
-  if (rg_fd_pwrite_all(region->fd, &header, sizeof header, 0) < 0 ||
-      ftruncate(region->fd, (off_t)(page_size() + region->key.size)) < 0) {
+  if (rg_fd_pwrite_all(own_fd(region), &header, sizeof header, 0) < 0 ||
+      ftruncate(own_fd(region), (off_t)(page_size() + region->key.size)) < 0) {
     return -1;
   }
-  return rg_fd_seal(region->fd, frozen ? RG_FD_SEAL_SIZE | RG_FD_SEAL_WRITE : RG_FD_SEAL_SIZE);
+  return rg_fd_seal(own_fd(region), frozen ? RG_FD_SEAL_SIZE | RG_FD_SEAL_WRITE : RG_FD_SEAL_SIZE);
 }
 
 static rg_region *new_region(void) {
@@ -144,12 +152,12 @@ rg_region_status rg_region_create(int64_t size, int64_t limit, int reserved, rg_
 }
 
 rg_region_status rg_region_reserve(rg_region *region) {
-  int failed = rg_fd_reserve(region->fd, 0, page_size() + region->key.size) < 0;
+  int failed = rg_fd_reserve(own_fd(region), 0, page_size() + region->key.size) < 0;
   return failed ? status_of_errno() : RG_REGION_OK;
 }
 
 rg_region_status rg_region_write(rg_region *region, int64_t offset, const void *data, int64_t size) {
-  int failed = rg_fd_pwrite_all(region->fd, data, (size_t)size, page_size() + offset) < 0;
+  int failed = rg_fd_pwrite_all(own_fd(region), data, (size_t)size, page_size() + offset) < 0;
   return failed ? status_of_errno() : RG_REGION_OK;
 }
 
@@ -171,9 +179,9 @@ rg_region_status rg_region_append(rg_region *region, const rg_piece *pieces, int
   *available = room_left(limit, size);
   if (whole_pages(size) > *available) return RG_REGION_FULL;
   int64_t at = page_size() + region->key.size;
-  if (rg_fd_reserve(region->fd, at, whole_pages(size)) < 0) return status_of_errno();
+  if (rg_fd_reserve(own_fd(region), at, whole_pages(size)) < 0) return status_of_errno();
   for (int i = 0; i < count; i++) {
-    if (rg_fd_pwrite_all(region->fd, pieces[i].data, (size_t)pieces[i].size, at) < 0) {
+    if (rg_fd_pwrite_all(own_fd(region), pieces[i].data, (size_t)pieces[i].size, at) < 0) {
       return status_of_errno();
     }
     at += pieces[i].size;
@@ -189,7 +197,7 @@ rg_region_status rg_region_extend(rg_region *region, int64_t size, int64_t limit
   *available = room_left(limit, size);
   if (whole_pages(size) > *available) return RG_REGION_FULL;
   int64_t end = page_size() + region->key.size + whole_pages(size);
-  if (ftruncate(region->fd, (off_t)end) < 0) return status_of_errno();
+  if (ftruncate(own_fd(region), (off_t)end) < 0) return status_of_errno();
   region->key.size += whole_pages(size);
   bytes += whole_pages(size);
   return RG_REGION_OK;
@@ -222,7 +230,7 @@ static rg_region_status open_key(const rg_region_key *key, int writable, rg_regi
       (uint64_t)status.st_ino != key->inode) {
     return RG_REGION_GONE; /* the numbers are somebody else's by now */
   }
-  region->fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+  region->fd = rg_fd_lift(open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC));
   if (region->fd < 0) return errno == ENOENT ? RG_REGION_GONE : RG_REGION_SYSTEM;
   if (fstat(region->fd, &status) < 0) return RG_REGION_SYSTEM;
   int same = (uint64_t)status.st_dev == key->device && (uint64_t)status.st_ino == key->inode;

@@ -17,6 +17,7 @@
 #endif
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int set_flag(int fd, int get, int set, int flag) {
@@ -24,11 +25,32 @@ static int set_flag(int fd, int get, int set, int flag) {
   return flags < 0 ? -1 : fcntl(fd, set, flags | flag);
 }
 
+rg_fd_identity rg_fd_identify(int fd) {
+  struct stat status;
+  if (fd < 0 || fstat(fd, &status) < 0) return (rg_fd_identity){0, 0};
+  return (rg_fd_identity){(uint64_t)status.st_dev, (uint64_t)status.st_ino};
+}
+
+int rg_fd_is(int fd, rg_fd_identity identity) {
+  rg_fd_identity now = rg_fd_identify(fd);
+  return identity.inode != 0 && now.device == identity.device && now.inode == identity.inode;
+}
+
+int rg_fd_lift(int fd) {
+  if (fd < 0 || fd > STDERR_FILENO) return fd;
+  int lifted = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  int saved = errno;
+  close(fd);
+  errno = saved;
+  return lifted;
+}
+
 int rg_fd_pipe(int fd[2], int nonblock) {
   if (pipe(fd) < 0) return -1;
   for (int end = 0; end < 2; end++) {
     int wanted = nonblock & (end == 0 ? RG_FD_READ_END : RG_FD_WRITE_END);
-    if (set_flag(fd[end], F_GETFD, F_SETFD, FD_CLOEXEC) < 0 ||
+    if ((fd[end] = rg_fd_lift(fd[end])) < 0 ||
+        set_flag(fd[end], F_GETFD, F_SETFD, FD_CLOEXEC) < 0 ||
         (wanted && set_flag(fd[end], F_GETFL, F_SETFL, O_NONBLOCK) < 0)) {
       int saved = errno;
       rg_fd_close(&fd[0]);
@@ -70,13 +92,13 @@ int rg_fd_is_sealed(int fd, int seals) {
 
 int rg_fd_memory(const char *label) {
 #ifdef MFD_ALLOW_SEALING
-  return memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  return rg_fd_lift(memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING));
 #else
   /* No memfd (macOS): a POSIX object whose name is removed before anyone can use it. */
   char name[32];
   for (int attempt = 0; attempt < 64; attempt++) {
     snprintf(name, sizeof name, "/rg%d.%d", (int)getpid(), attempt);
-    int fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+    int fd = rg_fd_lift(shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600));
     if (fd >= 0) {
       shm_unlink(name);
       set_flag(fd, F_GETFD, F_SETFD, FD_CLOEXEC);
@@ -151,7 +173,7 @@ int rg_fd_punch(int fd, int64_t offset, int64_t size) {
 
 int rg_fd_watch(const int *fds, int count) {
 #ifdef __linux__
-  int watch = epoll_create1(EPOLL_CLOEXEC);
+  int watch = rg_fd_lift(epoll_create1(EPOLL_CLOEXEC));
   for (int i = 0; i < count && watch >= 0; i++) {
     struct epoll_event event = {.events = EPOLLIN};
     if (fds[i] >= 0 && epoll_ctl(watch, EPOLL_CTL_ADD, fds[i], &event) < 0) rg_fd_close(&watch);

@@ -5,7 +5,23 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* All functions return 0 or a count on success and -1 with errno set on failure. */
+/* All functions return 0 or a count on success and -1 with errno set on failure. No descriptor that
+   they open has a number below 3: a program may be started without stdin, stdout or stderr, and
+   those numbers are given new meanings in workers. */
+
+/* The number of a descriptor says little: foreign code may close it, and the next file that is
+   opened gets it. What it was opened on is the identity, which is looked at before something is
+   written to it that would do harm elsewhere. */
+typedef struct {
+  uint64_t device, inode;
+} rg_fd_identity;
+
+/* All zero, which no file has, if `fd` cannot be asked. */
+rg_fd_identity rg_fd_identify(int fd);
+int rg_fd_is(int fd, rg_fd_identity identity);
+
+/* The same file under a number of 3 or more, `fd` itself if it has one; -1 stays -1. */
+int rg_fd_lift(int fd);
 
 /* A pipe whose ends are closed by exec; `nonblock` says which ends must not block. */
 enum { RG_FD_READ_END = 1, RG_FD_WRITE_END = 2 };

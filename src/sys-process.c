@@ -16,6 +16,8 @@
 #include <sys/prctl.h>
 #endif
 
+#include "sys-fd.h"
+
 void rg_process_leave(int status) {
 #ifdef SYS_exit_group
   for (;;) syscall(SYS_exit_group, status);
@@ -36,7 +38,7 @@ void rg_process_flush_stdout(void) {
 
 int rg_process_pidfd(pid_t pid) {
 #ifdef SYS_pidfd_open
-  return (int)syscall(SYS_pidfd_open, pid, 0);
+  return rg_fd_lift((int)syscall(SYS_pidfd_open, pid, 0));
 #else
   (void)pid;
   errno = ENOSYS;
