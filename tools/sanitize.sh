@@ -4,7 +4,7 @@
 # failure. Reports of the address sanitizer go to files, so that none is lost with a worker's
 # output; the other's runtime ignores its log_path beside that one and is found in the output.
 set -euo pipefail
-own='par-|shm-|fault-values|fault-child|fault-death|rng|string-index|threads-share|workers-'
+own='par-|shm-|fault-values|fault-child|fault-death|rng|string-index|threads-share|threads-boundary|workers-'
 filter=${FILTER:-^($own)}
 out=$PWD/.build/sanitize
 rm -rf "$out"
