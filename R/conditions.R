@@ -206,10 +206,20 @@ error_memory <- function(requested, available, in_run = TRUE, call = NULL) {
   )
 }
 
-# A call of the system about a named object has failed; `failure` is list(operation, errno) as C
-# code returns it. `what` says what was tried, with its numbers.
+# A named object cannot be used; `failure` is list(operation, errno) as C code returns it: the call
+# of the system that has failed, or what is wrong with that which stands at the name (posix-name.h).
+# `what` says what was tried, with its numbers.
 error_posix <- function(what, failure, advice = NULL, call = NULL) {
-  reason <- .Call(ffi_system_message, failure$errno)
+  faults <- c(
+    type = "it is no file that can hold one", owner = "it belongs to another user",
+    mode = "other users may write to it", size = "it is of a wrong size"
+  )
+  if (failure$operation %in% names(faults)) {
+    reason <- faults[[failure$operation]]
+    advice <- "Something else has been put at this name: choose another, or remove what is there."
+  } else {
+    reason <- .Call(ffi_system_message, failure$errno)
+  }
   new_error(
     "regatta_error_posix",
     sprintf("cannot %s: %s (%s)", what, reason, failure$operation),

@@ -9,7 +9,7 @@ sem_open <- function(name, create = FALSE, overwrite = FALSE, value = 0) {
   sem <- .Call(ffi_posix_sem_open, name, create, overwrite, as.double(value))
   if (is.list(sem)) {
     what <- sprintf("%s the semaphore %s", if (create) "create" else "open", quoted(name))
-    advice <- if (create) "`overwrite = TRUE` replaces a semaphore that is there."
+    advice <- if (create && !overwrite) "`overwrite = TRUE` opens a semaphore that is there."
     signal_error(error_posix(what, sem, advice, sys.call()))
   }
   structure(sem, class = "sem")

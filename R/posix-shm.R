@@ -73,14 +73,6 @@ error_shm_write <- function(name, size, failure, call) {
 }
 
 error_shm_read <- function(obj, failure, call) {
-  if (failure$operation == "size") {
-    return(new_error(
-      "regatta_error_posix",
-      sprintf("the shared memory object %s has not the %.0f bytes it should have",
-        quoted(obj$name), obj$size),
-      operation = "size", errno = 0L, reason = "wrong size", call = call
-    ))
-  }
   what <- sprintf("read %s from the shared memory object %s", format_bytes(obj$size),
     quoted(obj$name))
   advice <- if (failure$operation == "shm_open") "Each object can be read once."

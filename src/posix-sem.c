@@ -8,11 +8,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <semaphore.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ipc.h>
 #include <sys/sem.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
+
+#include "posix-name.h"
 
 /*
  * How long a wait sleeps before it lets R look for an interrupt. R's handler of SIGINT is
@@ -45,24 +50,92 @@ static void sem_finalize(SEXP pointer) {
   sem_close(sem);
 }
 
-SEXP ffi_posix_sem_open(SEXP name, SEXP create, SEXP overwrite, SEXP value) {
+/*
+ * On Linux a named semaphore is a file that is mapped, and whoever may write to it can shorten it:
+ * the next use would kill this process. So the file is looked at before, and after it was opened by
+ * its name it must still be the same one.
+ */
+#if defined(__linux__)
+/* The name of the file, as an object of shared memory. */
+static const char *file_of(const char *name) {
+#if defined(__GLIBC__)
+  const char *prefix = "/sem.";
+#else
+  const char *prefix = "/";
+#endif
+  while (*name == '/') name++;
+  size_t size = strlen(prefix) + strlen(name) + 1;
+  char *file = R_alloc(size, 1);
+  snprintf(file, size, "%s%s", prefix, name);
+  return file;
+}
+
+/* A descriptor of the file, or -1. */
+static int open_file(const char *file, struct stat *info, rg_posix_fault *fault) {
+  int fd = rg_posix_name_open(file, info, fault);
+  if (fd < 0) return -1;
+  if (rg_posix_name_is_lax(info)) *fault = RG_POSIX_MODE;
+  if (info->st_size != (off_t)sizeof(sem_t)) *fault = RG_POSIX_SIZE;
+  if (*fault == RG_POSIX_FINE) return fd;
+  close(fd);
+  return -1;
+}
+
+static sem_t *open_present(const char *name, rg_posix_fault *fault) {
+  const char *file = file_of(name);
+  for (;;) {
+    struct stat before, after;
+    int fd = open_file(file, &before, fault); /* while it is open its number stays taken */
+    if (fd < 0) return SEM_FAILED;
+    sem_t *sem = sem_open(name, 0);
+    int code = errno;
+    int again = open_file(file, &after, fault);
+    int is_same = again >= 0 && before.st_dev == after.st_dev && before.st_ino == after.st_ino;
+    close(fd);
+    if (again >= 0) close(again);
+    if (is_same || sem == SEM_FAILED) {
+      *fault = RG_POSIX_FINE;
+      errno = code;
+      return sem;
+    }
+    sem_close(sem);
+    if (again < 0) return SEM_FAILED;
+  }
+}
+#else
+static sem_t *open_present(const char *name, rg_posix_fault *fault) {
+  *fault = RG_POSIX_FINE;
+  return sem_open(name, 0);
+}
+#endif
+
+/* A new one, or, if `or_present`, the one that is there. */
+static sem_t *create(const char *name, int or_present, unsigned value, rg_posix_fault *fault) {
+  for (;;) {
+    *fault = RG_POSIX_FINE;
+    sem_t *sem = sem_open(name, O_CREAT | O_EXCL, S_IRUSR | S_IWUSR, value);
+    if (sem != SEM_FAILED || errno != EEXIST || !or_present) return sem;
+    sem = open_present(name, fault);
+    if (sem != SEM_FAILED) return sem;
+    int is_gone = *fault <= RG_POSIX_SYSTEM && errno == ENOENT;
+    if (!is_gone) return sem;
+    R_CheckUserInterrupt();
+  }
+}
+
+SEXP ffi_posix_sem_open(SEXP name, SEXP create_it, SEXP overwrite, SEXP value) {
   const char *path = Rf_translateChar(STRING_ELT(name, 0));
   SEXP pointer = PROTECT(R_MakeExternalPtr(NULL, R_NilValue, R_NilValue));
   R_RegisterCFinalizerEx(pointer, sem_finalize, FALSE);
-  sem_t *sem;
-  if (Rf_asLogical(create) == TRUE) {
-    if (Rf_asLogical(overwrite) == TRUE && sem_unlink(path) < 0 && errno != ENOENT) {
-      UNPROTECT(1);
-      return failure("sem_unlink");
-    }
-    unsigned first = (unsigned)Rf_asReal(value);
-    sem = sem_open(path, O_CREAT | O_EXCL, S_IRUSR | S_IWUSR, first);
-  } else {
-    sem = sem_open(path, 0);
-  }
+  rg_posix_fault fault;
+  sem_t *sem = Rf_asLogical(create_it) == TRUE
+                   ? create(path, Rf_asLogical(overwrite) == TRUE, (unsigned)Rf_asReal(value), &fault)
+                   : open_present(path, &fault);
   if (sem == SEM_FAILED) {
     UNPROTECT(1);
-    return failure("sem_open");
+    if (fault <= RG_POSIX_SYSTEM) return failure("sem_open");
+    errno = 0;
+    return failure(rg_posix_fault_name(fault));
   }
   R_SetExternalPtrAddr(pointer, sem);
   UNPROTECT(1);

@@ -5,7 +5,8 @@
 
 /*
  * Semaphores: named ones of POSIX and sets of System V. Calls that fail give
- * list(operation, errno), which the R half words; waiting can be interrupted.
+ * list(operation, errno), which the R half words; waiting can be interrupted. The operation may be
+ * a fault of posix-name.h: then what stands at the name is no semaphore of this user alone.
  */
 SEXP ffi_posix_sem_open(SEXP name, SEXP create, SEXP overwrite, SEXP value);
 SEXP ffi_posix_sem_post(SEXP sem);

@@ -7,6 +7,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "posix-name.h"
 #include "shm-vector.h"
 #include "shm-view.h"
 #include "sys-fd.h"
@@ -118,10 +119,8 @@ typedef struct {
 
 static SEXP read_run(void *data) {
   read_call *call = data;
-#if defined(__APPLE__)
-  call->copy = 1; /* such objects cannot be mapped privately there */
-#endif
-  if (call->copy || call->size == 0) {
+  /* macOS cannot map such objects privately, and does not say who has them open. */
+  if (call->copy || call->size == 0 || !rg_posix_name_is_alone(call->fd)) {
     return read_copy(call->fd, call->type, call->length, call->size);
   }
   return map_private(call->fd, call->type, call->length, call->size);
@@ -131,10 +130,10 @@ static void read_end(void *data) { close(((read_call *)data)->fd); }
 
 SEXP ffi_posix_shm_read(SEXP name, SEXP type, SEXP length, SEXP size, SEXP copy) {
   const char *path = name_of(name);
-  int fd = shm_open(path, O_RDONLY, 0);
-  if (fd < 0) return failure("shm_open", errno);
   struct stat info;
-  int code = fstat(fd, &info) < 0 ? errno : 0;
+  rg_posix_fault fault;
+  int fd = rg_posix_name_open(path, &info, &fault);
+  if (fd < 0) return failure(rg_posix_fault_name(fault), fault == RG_POSIX_SYSTEM ? errno : 0);
   shm_unlink(path);
   read_call call = {fd, (SEXPTYPE)Rf_asInteger(type), (R_xlen_t)Rf_asReal(length),
                     (size_t)Rf_asReal(size), Rf_asLogical(copy) == TRUE};
@@ -143,9 +142,9 @@ SEXP ffi_posix_shm_read(SEXP name, SEXP type, SEXP length, SEXP size, SEXP copy)
 #else
   int fits = info.st_size == (off_t)call.size;
 #endif
-  if (code != 0 || !fits) {
+  if (!fits) {
     close(fd);
-    return failure(code != 0 ? "fstat" : "size", code);
+    return failure(rg_posix_fault_name(RG_POSIX_SIZE), 0);
   }
   return R_ExecWithCleanup(read_run, &call, read_end, &call);
 }

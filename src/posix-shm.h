@@ -17,8 +17,9 @@
 SEXP ffi_posix_shm_write(SEXP name, SEXP x, SEXP overwrite);
 SEXP ffi_posix_shm_unlink(SEXP name);
 
-/* The vector without its attributes, or such a list; its errno is 0 where the object is not of
-   the size told. The object has lost its name then, unless it could not be opened. */
+/* The vector without its attributes, or such a list; its errno is 0 where the operation is a fault
+   of posix-name.h. The object has lost its name then, unless it could not be opened or is not this
+   user's. It is mapped only where nobody can shorten it any more, and copied otherwise. */
 SEXP ffi_posix_shm_read(SEXP name, SEXP type, SEXP length, SEXP size, SEXP copy);
 
 /* Bytes of an element, NA for a type that has no place in shared memory. */

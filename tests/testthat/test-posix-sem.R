@@ -28,17 +28,96 @@ test_that("a named semaphore counts", {
   expect_error(sem_unlink(name), class = "regatta_error_posix")
 })
 
-test_that("a semaphore that is there is opened, refused or replaced", {
+# Whether the value was above 0, from which 1 has been taken then.
+take <- function(sem, seconds = 20) {
+  tryCatch(
+    {
+      setTimeLimit(elapsed = seconds * slowness())
+      sem_wait(sem)
+      TRUE
+    },
+    error = function(e) FALSE,
+    finally = setTimeLimit()
+  )
+}
+
+test_that("a semaphore that is there is opened or refused, and keeps its value", {
   name <- new_name()
   sem <- sem_open(name, create = TRUE, value = 1)
   withr::defer(try(sem_unlink(name), silent = TRUE))
   expect_error(sem_open(name, create = TRUE), "overwrite = TRUE", class = "regatta_error_posix")
   same <- sem_open(name)
-  sem_wait(same)
+  expect_true(take(same))
   sem_post(sem)
+  again <- sem_open(name, create = TRUE, overwrite = TRUE)
+  expect_true(take(again))
+  also <- sem_open(name, create = TRUE, overwrite = TRUE, value = 3)
+  expect_false(take(also, 0.3))
+  sem_post(sem)
+  expect_true(take(also))
+  for (s in list(sem, same, again, also)) sem_close(s)
+  sem_unlink(name)
   fresh <- sem_open(name, create = TRUE, overwrite = TRUE, value = 3)
-  for (k in 1:3) sem_wait(fresh)
-  for (s in list(sem, same, fresh)) sem_close(s)
+  for (k in 1:3) expect_true(take(fresh))
+  sem_close(fresh)
+})
+
+semaphore_path <- function(name) {
+  path <- shm_path(sub("^/", "/sem.", name))
+  if (!file.exists(path)) skip("semaphores are no files of this name here")
+  path
+}
+
+# How the ways to open a semaphore end: the failed operation of the error.
+operations <- function(name) {
+  ways <- list(
+    function() sem_open(name), function() sem_open(name, create = TRUE, overwrite = TRUE)
+  )
+  vapply(ways, function(way) {
+    tryCatch(
+      {
+        sem_close(way())
+        "opened"
+      },
+      regatta_error_posix = function(e) e$operation
+    )
+  }, "")
+}
+
+test_that("what is no semaphore of this user is not opened", {
+  skip_unless_linux()
+  name <- new_name()
+  sem_close(sem_open(name, create = TRUE))
+  path <- semaphore_path(name)
+  withr::defer(unlink(path))
+  Sys.chmod(path, "666", use_umask = FALSE)
+  expect_identical(operations(name), c("mode", "mode"))
+  unlink(path)
+  file.create(path)
+  Sys.chmod(path, "600", use_umask = FALSE)
+  expect_identical(operations(name), c("size", "size"))
+  unlink(path)
+  system2("mkfifo", path)
+  expect_identical(operations(name), c("type", "type"))
+  unlink(path)
+  file.symlink("/dev/zero", path)
+  expect_identical(operations(name), c("sem_open", "sem_open"))
+})
+
+test_that("the semaphore of another user is not opened", {
+  skip_unless_other_user()
+  name <- new_name()
+  sem_close(sem_open(name, create = TRUE))
+  path <- semaphore_path(name)
+  sem_unlink(name)
+  withr::defer(unlink(path))
+  as_other_user(sprintf("umask 0; head -c 32 /dev/zero > %s", path))
+  expect_identical(file.size(path), 32)
+  expect_identical(operations(name), c("owner", "owner"))
+  error <- expect_error(sem_open(name), class = "regatta_error_posix")
+  expect_match(conditionMessage(error), "cannot open the semaphore .*: .*another user.* \\(owner\\)")
+  # It is not this user's to remove.
+  expect_true(file.exists(path))
 })
 
 test_that("a wait in one process ends by a post in another", {

@@ -144,6 +144,97 @@ test_that("a damaged description is refused and the object is not leaked", {
   expect_identical(allocate_from_shm(obj), 1:10)
 })
 
+consumed <- function(copy) {
+  obj <- copy2shm(1:10 + 0, new_name(), copy = copy)
+  allocate_from_shm(obj)
+  obj
+}
+
+test_that("a pipe at the name of an object is an error at once, and stays", {
+  skip_unless_linux()
+  for (copy in c(TRUE, FALSE)) {
+    obj <- consumed(copy)
+    path <- shm_path(obj$name)
+    system2("mkfifo", path)
+    # In a session of its own: a wait of the system's for a writer would be for ever.
+    got <- fault_run(function(obj) {
+      tryCatch(allocate_from_shm(obj), error = identity)
+    }, list(obj = obj), timeout = 30)$value
+    expect_s3_class(got, "regatta_error_posix")
+    expect_identical(got$operation, "type")
+    expect_match(conditionMessage(got), "cannot read 80 bytes from .*: it is no file .*\\(type\\)")
+    expect_true(file.exists(path))
+    unlink(path)
+  }
+})
+
+test_that("a folder, a link and a device at the name of an object are errors", {
+  skip_unless_linux()
+  obj <- consumed(FALSE)
+  path <- shm_path(obj$name)
+  operation <- function() expect_error(allocate_from_shm(obj), class = "regatta_error_posix")$operation
+  withr::defer(unlink(path, recursive = TRUE))
+  dir.create(path)
+  expect_true(operation() %in% c("shm_open", "type"))
+  unlink(path, recursive = TRUE)
+  file.symlink("/dev/zero", path)
+  expect_identical(operation(), "shm_open")
+  unlink(path)
+  made <- suppressWarnings(system2("mknod", c(path, "c", "1", "5"), stderr = FALSE))
+  skip_if(made != 0L, "no rights to make a device")
+  expect_true(operation() %in% c("shm_open", "type"))
+})
+
+test_that("an object that another user has put at a name is refused", {
+  skip_unless_other_user()
+  for (copy in c(TRUE, FALSE)) {
+    obj <- consumed(copy)
+    path <- shm_path(obj$name)
+    as_other_user(sprintf("umask 0; head -c 80 /dev/zero > %s", path))
+    expect_identical(file.size(path), 80)
+    error <- expect_error(allocate_from_shm(obj), class = "regatta_error_posix")
+    expect_identical(error$operation, "owner")
+    expect_match(conditionMessage(error), "belongs to another user")
+    expect_true(file.exists(path))
+    unlink(path)
+  }
+})
+
+test_that("no vector stands on a file that somebody can shorten", {
+  skip_unless_linux()
+  got <- fault_run(function(path) {
+    name <- basename(path)
+    stands <- function(x) any(grepl("POSIX shared", capture.output(.Internal(inspect(x)))))
+    # `prepare` gives somebody a way to the file, `shorten` takes it.
+    try_way <- function(prepare, shorten) {
+      obj <- copy2shm(1:1e5 + 0, paste0("/", name), copy = FALSE)
+      means <- prepare()
+      x <- allocate_from_shm(obj)
+      shorten(means)
+      list(stands = stands(x), same = identical(x, 1:1e5 + 0))
+    }
+    second <- paste0(path, "_second")
+    list(
+      alone = try_way(function() NULL, function(means) NULL),
+      link = try_way(
+        function() file.link(path, second),
+        function(means) {
+          system2("truncate", c("-s", "0", second))
+          unlink(second)
+        }
+      ),
+      writer = try_way(function() file(path, "r+b"), function(means) {
+        truncate(means)
+        close(means)
+      })
+    )
+  }, list(path = shm_path(new_name())))$value
+  expect_identical(got$link, list(stands = FALSE, same = TRUE))
+  expect_identical(got$writer, list(stands = FALSE, same = TRUE))
+  skip_if(!got$alone$stands, "this system does not tell who has a file open")
+  expect_true(got$alone$same)
+})
+
 test_that("wrong arguments are errors that name them", {
   for (x in list("a", list(1), NULL, sum, asS4(structure(1, class = "s4")))) {
     error <- expect_error(copy2shm(x, "/rg_test"), class = "regatta_error_argument")
