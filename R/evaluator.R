@@ -57,6 +57,9 @@ evaluate_all <- function(loop) {
 }
 
 handle_condition <- function(cnd) {
+  if (.Call(ffi_evaluator_is_copy)) {
+    return(invisible()) # as in any process that package parallel has forked
+  }
   if (inherits(cnd, "error")) {
     signaller <- sys.nframe() - 1L
     if (is_only_signalled(signaller)) leave_signal(sys.frame(signaller))

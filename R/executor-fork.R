@@ -95,6 +95,18 @@ fork_worker_main <- function() {
   .Call(ffi_fork_worker_exit, 0L)
 }
 
+# R has written that the C stack has overflowed and has left all frames of the element.
+fork_worker_overflowed <- function() {
+  plan <- the$plan
+  cnd <- simpleError(paste(
+    "segfault from C stack overflow: compiled code that the element has called recurses too deeply",
+    "(R code that does is told before)"
+  ))
+  keep_error(cnd, list(calls = list(), frames = list()), interrupted = FALSE)
+  evaluate_all(plan$loop)
+  .Call(ffi_fork_worker_exit, 0L)
+}
+
 # The child is a copy of the session: what would reach out of it is cut off here.
 fork_worker_prepare <- function(plan) {
   while (sink.number() > 0L) {

@@ -7,10 +7,13 @@
 
 #include "encode.h"
 #include "rng-stream.h"
+#include "sys-fork.h"
+#include "sys-process.h"
 
 /* The element this process is running; there is one evaluator in a worker. */
 static struct {
   rg_channel channel;
+  int64_t generation; /* of the process that has it */
   int64_t element; /* -1 between elements */
   int32_t tries;
   int seeded, tell_tries, new_seed_on_retry;
@@ -27,6 +30,7 @@ enum { BUFFER_KEEP = 1 << 20 };
 
 void rg_evaluator_set_channel(const rg_channel *channel) {
   evaluator.channel = *channel;
+  evaluator.generation = rg_fork_generation();
   evaluator.element = -1;
 }
 
@@ -93,6 +97,18 @@ static void seed_element(void) {
   UNPROTECT(1);
 }
 
+/* An element may fork its process (parallel's functions do): the copy has the evaluator, the channel
+   and the frames of the loop, but it is no worker, and what it sends would come between what the
+   worker sends. */
+static int is_copy(void) { return rg_fork_generation() != evaluator.generation; }
+
+/* A copy that comes back to the loop has nothing more to do. */
+static void leave_if_copy(void) {
+  if (is_copy()) rg_process_leave(0);
+}
+
+SEXP ffi_evaluator_is_copy(void) { return Rf_ScalarLogical(is_copy()); }
+
 static int next_element(void) {
   evaluator.element = evaluator.channel.next(evaluator.channel.state, &evaluator.tries);
   if (evaluator.element < 0) return 0;
@@ -128,6 +144,7 @@ static void encode(SEXP value) {
 /* Encoding comes first: if it fails, that is the element's error, and the R handler calls
    ffi_evaluator_error() while the element is still the current one. */
 static void finish_element(rg_record_type type, SEXP result) {
+  leave_if_copy();
   encode(result);
   evaluator.channel.ended(evaluator.channel.state, evaluator.element);
   publish_suppressed();
@@ -180,7 +197,7 @@ SEXP ffi_evaluator_error(SEXP record) {
 /* FALSE when the element has sent as many of this kind as it may; the rest is counted. */
 SEXP ffi_evaluator_condition(SEXP condition, SEXP kind) {
   int k = Rf_asInteger(kind);
-  if (evaluator.element < 0) return Rf_ScalarLogical(FALSE);
+  if (evaluator.element < 0 || is_copy()) return Rf_ScalarLogical(FALSE);
   if (++evaluator.conditions[k] > evaluator.most_conditions) return Rf_ScalarLogical(FALSE);
   encode(condition);
   publish(RG_RECORD_CONDITION, k, &evaluator.buffer);
@@ -189,7 +206,7 @@ SEXP ffi_evaluator_condition(SEXP condition, SEXP kind) {
 
 /* A condition that is for the verb in the parent and not for the user: never counted. */
 SEXP ffi_evaluator_note(SEXP note) {
-  if (evaluator.element < 0 || !evaluator.channel.publish) return Rf_ScalarLogical(FALSE);
+  if (evaluator.element < 0 || !evaluator.channel.publish || is_copy()) return Rf_ScalarLogical(FALSE);
   encode(note);
   publish(RG_RECORD_CONDITION, RG_OTHER_CONDITION, &evaluator.buffer);
   return Rf_ScalarLogical(TRUE);

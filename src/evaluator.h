@@ -38,5 +38,6 @@ SEXP ffi_evaluator_error(SEXP record);
 SEXP ffi_evaluator_condition(SEXP condition, SEXP kind);
 SEXP ffi_evaluator_note(SEXP note);
 SEXP ffi_evaluator_cancelled(void);
+SEXP ffi_evaluator_is_copy(void);
 
 #endif

@@ -4,7 +4,9 @@
 #include "fork-crash.h"
 
 #include <Rinternals.h>
+#include <dlfcn.h>
 #include <signal.h>
+#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 #ifdef __GLIBC__
@@ -21,6 +23,8 @@ static struct {
   size_t size, used;
   volatile sig_atomic_t signal; /* being handled */
   pid_t pid;                    /* the worker: a child that it forks only dies */
+  struct sigaction r_segv;      /* what R does on SIGSEGV */
+  volatile sig_atomic_t overflowed;
 } crash;
 
 static void add_text(const char *text, size_t size) {
@@ -37,6 +41,7 @@ static void add_line(const char *line) {
 }
 
 static void die(int signal_number) {
+  if (getpid() == crash.pid) rg_process_end_children();
   signal(signal_number, SIG_DFL);
   sigset_t one;
   sigemptyset(&one);
@@ -99,6 +104,55 @@ static void on_crash(int signal_number) {
   die(signal_number);
 }
 
+/* R's own handler takes an address for that of a stack that has overflowed if it is in the stack or
+   up to 16 MB beyond its end; for anything else it would end the session, temporary files and all,
+   which is not the worker's to do. The ends of the stack are not part of R's API, so they are looked
+   up by name; where R does not show them an overflow is a crash like others. */
+static int is_overflow(const siginfo_t *info) {
+  const uintptr_t beyond = (uintptr_t)16 << 20;
+  const uintptr_t *start = dlsym(RTLD_DEFAULT, "R_CStackStart");
+  const uintptr_t *limit = dlsym(RTLD_DEFAULT, "R_CStackLimit");
+  const int *direction = dlsym(RTLD_DEFAULT, "R_CStackDir");
+  if (!info || info->si_code <= 0 || !start || !limit || !direction) return 0;
+  if (*start == (uintptr_t)-1 || *limit == (uintptr_t)-1) return 0;
+  uintptr_t at = (uintptr_t)info->si_addr;
+  uintptr_t used = *direction > 0 ? *start - at : at - *start;
+  return used > 0 && used < *limit + beyond;
+}
+
+static void set_handler(int number, int flags, void (*handler)(int),
+                        void (*detailed)(int, siginfo_t *, void *)) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = flags;
+  if (detailed) {
+    action.sa_sigaction = detailed;
+  } else {
+    action.sa_handler = handler;
+  }
+  sigaction(number, &action, number == SIGSEGV && detailed ? &crash.r_segv : NULL);
+}
+
+/* On the stack that R keeps for signals, the only one that is left when the C stack is full. R then
+   writes that it has overflowed and jumps to the top level. R code cannot be run on this stack: any
+   other crash is handled where it happened, when the instruction fails once more. */
+static void on_segv(int number, siginfo_t *info, void *context) {
+  int r_can = (crash.r_segv.sa_flags & SA_SIGINFO) && crash.r_segv.sa_sigaction;
+  if (getpid() == crash.pid && r_can && is_overflow(info)) {
+    crash.overflowed = 1;
+    crash.r_segv.sa_sigaction(number, info, context);
+  }
+  set_handler(number, 0, on_crash, NULL);
+  if (!info || info->si_code <= 0) raise(number); /* somebody has sent it */
+}
+
+int rg_fork_crash_overflowed(void) {
+  int before = crash.overflowed;
+  crash.overflowed = 0;
+  return before;
+}
+
 void rg_fork_crash_install(char *text, size_t size) {
   crash.text = text;
   crash.size = size;
@@ -109,9 +163,8 @@ void rg_fork_crash_install(char *text, size_t size) {
   void *frame[1];
   backtrace(frame, 1); /* loads what it needs now, while memory may be allocated */
 #endif
-  struct sigaction action;
-  memset(&action, 0, sizeof action);
-  sigemptyset(&action.sa_mask);
-  action.sa_handler = on_crash;
-  for (int i = 0; i < CRASH_SIGNALS; i++) sigaction(crash_signals[i], &action, NULL);
+  for (int i = 0; i < CRASH_SIGNALS; i++) {
+    if (crash_signals[i] != SIGSEGV) set_handler(crash_signals[i], 0, on_crash, NULL);
+  }
+  set_handler(SIGSEGV, SA_SIGINFO | SA_ONSTACK, NULL, on_segv);
 }

@@ -8,4 +8,7 @@
    have done. */
 void rg_fork_crash_install(char *text, size_t size);
 
+/* Whether the C stack has overflowed since the last call, and R has been left to deal with it. */
+int rg_fork_crash_overflowed(void);
+
 #endif

@@ -267,14 +267,17 @@ static void add_death(batch *b, int w, pid_t pid, int64_t element, const rg_proc
 }
 
 /* A worker that has ended: everything it sent is taken, what it had claimed and not begun
-   goes back to the queue, and the rest of its process group is ended. */
+   goes back to the queue, and what it has started is ended: its process group went when it was
+   collected, programs that have left it are found by its mark. */
 static void take_death(batch *b, int w, rg_process_end *end) {
   rg_pool *pool = b->pool;
   rg_worker *worker = &pool->workers[w];
   rg_slot *slot = &pool->control->slots[w];
   int64_t unbegun[RG_CLAIM_MAX];
   pid_t pid = worker->pid;
-  rg_process_kill_group(pid);
+  char mark[RG_FORK_MARK_SIZE];
+  rg_fork_pool_mark(pool, pid, mark);
+  rg_process_kill_marked(RG_FORK_MARK, mark);
   int told = atomic_load(&slot->ended_by);
   if (end->signal == SIGKILL && told != 0) end->signal = told;
   int64_t current = atomic_load(&slot->current);
@@ -305,7 +308,7 @@ static void take_all(batch *b) {
     int news = take_worker(b, w);
     while (ended && news && !is_full(b)) news = take_worker(b, w);
     rg_process_end end;
-    if (ended && !is_full(b) && rg_process_collect(worker->pid, 0, &end)) take_death(b, w, &end);
+    if (ended && !is_full(b) && rg_process_collect(worker->pid, &end)) take_death(b, w, &end);
   }
 }
 

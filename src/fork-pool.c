@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "queue.h"
 #include "sys-clock.h"
 #include "sys-fd.h"
+#include "sys-random.h"
 
 static rg_pool *pools;
 
@@ -42,6 +44,37 @@ void rg_fork_pool_close_worker(rg_worker *worker) {
   worker->pid = 0;
 }
 
+void rg_fork_pool_mark(const rg_pool *pool, pid_t pid, char mark[RG_FORK_MARK_SIZE]) {
+  snprintf(mark, RG_FORK_MARK_SIZE, "%016llx.%d", (unsigned long long)pool->tag, (int)pid);
+}
+
+/* Workers that were killed and had not ended when the session went on: a call of the system that
+   nothing interrupts can hold a process up for as long as it likes. */
+static struct {
+  pid_t owner;
+  int count;
+  pid_t pids[64];
+} unburied;
+
+static void bury_later(pid_t pid) {
+  const int room = sizeof unburied.pids / sizeof *unburied.pids;
+  unburied.owner = getpid();
+  if (unburied.count < room) unburied.pids[unburied.count++] = pid;
+}
+
+/* They are children of this process that nobody has collected: the numbers are still theirs. */
+static void bury_some(void) {
+  rg_process_end end;
+  int left = 0;
+  if (unburied.owner != getpid()) unburied.count = 0;
+  for (int i = 0; i < unburied.count; i++) {
+    pid_t pid = unburied.pids[i];
+    if (!rg_process_has_ended(pid)) rg_process_kill_tree(pid);
+    if (!rg_process_collect(pid, &end)) unburied.pids[left++] = pid;
+  }
+  unburied.count = left;
+}
+
 static void unlink_pool(rg_pool *pool) {
   rg_pool **link = &pools;
   while (*link && *link != pool) link = &(*link)->next;
@@ -65,19 +98,40 @@ void rg_fork_pool_forget_all(void) {
 }
 
 /* A worker between two elements that has no children can start none any more: it sleeps, or
-   runs nothing but the few lines that claim the next element. */
+   runs nothing but the few lines that claim the next element. One that has ended by itself keeps
+   its number, but has lost its children. */
 static void kill_worker(rg_pool *pool, int w) {
   pid_t pid = pool->workers[w].pid;
   int busy = atomic_load(&pool->control->slots[w].current) >= 0;
   /* Memory that nobody will hear of: reserved for the element that it runs, or announced in
      what has not been read. */
   pool->lost_spans |= busy || rg_ring_unread(&pool->control->slots[w].ring) > 0;
-  if (busy || rg_process_has_children(pid)) {
+  pool->workers[w].died = rg_process_has_ended(pid);
+  if (pool->workers[w].died) {
+    rg_process_kill_group(pid);
+  } else if (busy || rg_process_has_children(pid)) {
     rg_process_kill_tree(pid);
   } else {
     rg_process_kill_group(pid);
   }
 }
+
+static void bury_worker(rg_pool *pool, int w, int64_t until) {
+  rg_worker *worker = &pool->workers[w];
+  char mark[RG_FORK_MARK_SIZE];
+  rg_process_end end;
+  int64_t left = (until - rg_clock_now()) / 1000000;
+  if (rg_process_collect_within(worker->pid, left, &end)) {
+    worker->peak_bytes = end.peak_bytes;
+  } else {
+    bury_later(worker->pid);
+  }
+  rg_fork_pool_mark(pool, worker->pid, mark);
+  if (worker->died) rg_process_kill_marked(RG_FORK_MARK, mark);
+}
+
+/* All workers together are waited for no longer than this: the wait hears no Ctrl-C. */
+static const int64_t BURIAL_NS = (int64_t)3 * 1000000000;
 
 /* No R API inside: nothing here can jump, so that an interrupt cannot leave a worker
    behind. Signals that arrive meanwhile are taken when R next looks. All are killed before
@@ -85,18 +139,16 @@ static void kill_worker(rg_pool *pool, int w) {
 static void stop_pool(rg_pool *pool) {
   if (!pool->open || pool->owner != getpid()) return;
   pool->open = 0;
-  rg_process_end end;
   atomic_store(&pool->control->active, 0);
   for (int w = 0; w < pool->size; w++) {
     if (pool->workers[w].pid > 0) kill_worker(pool, w);
   }
+  int64_t until = rg_clock_now() + BURIAL_NS;
   for (int w = 0; w < pool->size; w++) {
-    if (pool->workers[w].pid > 0) {
-      rg_process_collect(pool->workers[w].pid, 1, &end);
-      pool->workers[w].peak_bytes = end.peak_bytes;
-    }
+    if (pool->workers[w].pid > 0) bury_worker(pool, w, until);
     rg_fork_pool_close_worker(&pool->workers[w]);
   }
+  bury_some();
   rg_fd_close(&pool->doorbell[0]);
   rg_fd_close(&pool->doorbell[1]);
   rg_block_run_end(pool->arena, pool->lost_spans);
@@ -116,6 +168,7 @@ static rg_pool *new_pool(int64_t elements, int workers, int64_t batch) {
   rg_pool *pool = calloc(1, sizeof *pool);
   if (!pool) return NULL;
   pool->owner = getpid();
+  pool->tag = rg_random_tag();
   pool->doorbell[0] = pool->doorbell[1] = -1;
   pool->size = workers;
   pool->workers = calloc((size_t)workers, sizeof *pool->workers);
@@ -149,6 +202,7 @@ SEXP ffi_fork_pool_create(SEXP elements, SEXP workers, SEXP options) {
                            (int64_t)Rf_asReal(VECTOR_ELT(options, 0)));
   if (!pool) return Rf_ScalarInteger(errno);
   pool->open = 1;
+  bury_some();
   rg_block_run_begin();
   pool->share_from = from < 9e18 ? (int64_t)from : INT64_MAX;
   pool->copy = (rg_copy)Rf_asInteger(VECTOR_ELT(options, 2));

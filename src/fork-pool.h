@@ -33,6 +33,7 @@ typedef struct {
   int64_t given[RG_STREAMS];     /* stream position of pending[0] */
   rg_buffer parts;  /* of a record that comes in several, so far */
   int64_t peak_bytes; /* of the worker that was here when the pool was stopped */
+  int died;         /* by itself: what it has started must be looked for */
   int64_t ends;     /* how many ends of elements have arrived from this worker */
   int64_t finished; /* the last element of this worker whose end has arrived */
   int64_t seen;     /* the element that it ran when the driver last looked */
@@ -42,6 +43,7 @@ typedef struct rg_pool {
   rg_control *control;
   rg_arena *arena;
   pid_t owner;
+  uint64_t tag;    /* random: part of the mark of its workers */
   int doorbell[2]; /* workers write a byte when the parent sleeps and there is news */
   int open;        /* the workers may still be running */
   int unread;      /* the last look left news behind */
@@ -63,6 +65,12 @@ rg_pool *rg_fork_pool_borrow(SEXP pointer);
 
 /* Parent: wakes workers that sleep although there is work, room or an end. */
 void rg_fork_pool_wake(rg_pool *pool);
+
+/* The mark of a worker: RG_FORK_MARK is the environment variable that has it, in the worker and in
+   every program that is started below it, behind those of the workers above. */
+#define RG_FORK_MARK "REGATTA_WORKER"
+enum { RG_FORK_MARK_SIZE = 48 };
+void rg_fork_pool_mark(const rg_pool *pool, pid_t pid, char mark[RG_FORK_MARK_SIZE]);
 
 /* Parent: closes the descriptors of a slot whose worker has been collected. */
 void rg_fork_pool_close_worker(rg_worker *worker);

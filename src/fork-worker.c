@@ -23,6 +23,7 @@
 #include "region.h"
 #include "sys-clock.h"
 #include "sys-fd.h"
+#include "sys-fork.h"
 #include "threads-share.h"
 
 /* The worker's side of the pool, in the forked child. */
@@ -55,6 +56,13 @@ static void ring_doorbell(int64_t now) {
   }
 }
 
+/* For every way out of a worker that is its own: what it has started goes with it. */
+__attribute__((noreturn)) static void leave(int status) {
+  rg_process_flush_stdout();
+  rg_process_end_children();
+  rg_process_leave(status);
+}
+
 /* Sleeps until the parent writes a byte. The parent gone, there is nobody to work for. Where the
    pipe has been closed by code of an element there is nothing to wait for but time. */
 static void sleep_until_woken(void) {
@@ -67,7 +75,7 @@ static void sleep_until_woken(void) {
   do {
     n = read(worker.wake, bytes, sizeof bytes);
   } while (n < 0 && errno == EINTR);
-  if (n <= 0) rg_process_leave(0);
+  if (n <= 0) leave(0);
   atomic_store(&worker.slot->waiting, 0);
 }
 
@@ -103,8 +111,7 @@ static void leave_if_damaged(void) {
     return;
   }
   rg_queue_give_back(worker.pool->control, worker.number);
-  rg_process_flush_stdout();
-  rg_process_leave(0);
+  leave(0);
 }
 
 /* The next element, from the claim or the queue. Sleeps while there is none: the parent
@@ -278,6 +285,12 @@ static void channel_publish(void *state, rg_record *header, const rg_buffer *pay
 
 /* Set-up of the child. */
 
+/* Ends this worker and whatever it has started, at once. Async-signal-safe. */
+static void end_tree(void) {
+  rg_process_end_children();
+  rg_process_kill_group(worker.pid);
+}
+
 /* The parent's end of the wake-up pipe closes when the parent ends. SIGTERM tells of that,
    too, but the user's code may ignore it; this thread cannot be told to. It calls nothing
    but system calls, so it is no concern of R's. It gives up if an element's code has closed the
@@ -288,7 +301,7 @@ static void *watch_parent(void *unused) {
   do {
     poll(&wake, 1, -1);
   } while (!(wake.revents & (POLLHUP | POLLERR | POLLNVAL)));
-  if (rg_fd_is(worker.wake, worker.wake_pipe)) kill(-worker.pid, SIGKILL);
+  if (rg_fd_is(worker.wake, worker.wake_pipe)) end_tree();
   return NULL;
 }
 
@@ -315,11 +328,11 @@ static void close_pipes(rg_pipes pipes) {
 
 /* The parent has ended, or wants this worker to: whatever it started goes with it. A child
    that an element has forked inherits the handler; its end is its own affair. All calls
-   here are async-signal-safe; the group is this worker's own. */
+   here are async-signal-safe. */
 static void on_terminate(int number) {
   if (getpid() == worker.pid) {
     atomic_store(&worker.slot->ended_by, number);
-    kill(-worker.pid, SIGKILL);
+    end_tree();
   }
   signal(number, SIG_DFL);
   raise(number);
@@ -330,7 +343,7 @@ static void on_exit_in_worker(int status, void *unused) {
   /* C code called exit(): R's end-of-session work (temporary files, finalizers, devices)
      is the parent's to do. Registered last, so it runs first. */
   (void)unused;
-  if (getpid() == worker.pid) rg_process_leave(status);
+  if (getpid() == worker.pid) leave(status);
 }
 #endif
 
@@ -375,6 +388,21 @@ static void mark_forked(void) {
   if (interactive) *interactive = FALSE;
 }
 
+/* Programs that this worker starts are known by it when the worker itself has gone. */
+static void set_mark(const rg_pool *pool) {
+  char mark[RG_FORK_MARK_SIZE];
+  const char *above = getenv(RG_FORK_MARK);
+  rg_fork_pool_mark(pool, getpid(), mark);
+  char *all = above ? malloc(strlen(above) + 1 + sizeof mark) : NULL;
+  if (all) {
+    strcpy(all, above);
+    strcat(all, ":");
+    strcat(all, mark);
+  }
+  setenv(RG_FORK_MARK, all ? all : mark, 1);
+  free(all);
+}
+
 static void become_worker(rg_pool *pool, int number, rg_pipes pipes, pid_t parent,
                           const sigset_t *signals) {
   memset(&worker, 0, sizeof worker);
@@ -388,6 +416,8 @@ static void become_worker(rg_pool *pool, int number, rg_pipes pipes, pid_t paren
   worker.wake_pipe = rg_fd_identify(worker.wake);
   worker.doorbell_pipe = rg_fd_identify(worker.doorbell);
   setpgid(0, 0);
+  rg_process_adopt();
+  set_mark(pool);
   rg_fork_pool_forget_all();
   rg_fd_close(&pool->doorbell[0]);
   rg_block_after_fork();
@@ -421,12 +451,17 @@ static void run_call(void *data) {
 }
 
 /* A top level of its own: no handler, restart or on.exit() of the parent's frames below can
-   be reached from the worker. */
+   be reached from the worker. R jumps here when the C stack has overflowed; the element that was
+   running fails with that, and the worker goes on. */
 static void run_worker(SEXP call, SEXP env) {
   worker_call main = {call, env};
   int done = R_ToplevelExec(run_call, &main);
-  rg_process_flush_stdout();
-  rg_process_leave(done ? 0 : 125);
+  while (!done && rg_fork_crash_overflowed()) {
+    main.call = PROTECT(Rf_lang1(Rf_install("fork_worker_overflowed")));
+    done = R_ToplevelExec(run_call, &main);
+    UNPROTECT(1);
+  }
+  leave(done ? 0 : 125);
 }
 
 static void reset_slot(rg_slot *slot) {
@@ -484,7 +519,7 @@ SEXP ffi_fork_worker_spawn(SEXP pointer, SEXP slot_number, SEXP call, SEXP env) 
     rg_threads_share_settle();
     rg_process_flush_stdout(); /* or the child would print it once more */
     sigprocmask(SIG_SETMASK, &all, &before);
-    pid = fork();
+    pid = rg_fork_worker();
     if (pid == 0) {
       become_worker(pool, number, pipes, parent, &before);
       run_worker(call, env);
@@ -523,9 +558,10 @@ SEXP ffi_fork_worker_silence(SEXP paths) {
   return R_NilValue;
 }
 
-/* Leaves the worker without R's end-of-session work. */
+/* Leaves the worker without R's end-of-session work; a copy that an element has forked leaves by
+   the same way, and takes nothing with it. */
 SEXP ffi_fork_worker_exit(SEXP status) {
-  if (worker.pid != getpid()) Rf_error("this process is not a worker");
-  rg_process_flush_stdout();
-  rg_process_leave(Rf_asInteger(status));
+  if (worker.pid == 0) Rf_error("this process is not a worker");
+  if (worker.pid != getpid()) rg_process_leave(Rf_asInteger(status));
+  leave(Rf_asInteger(status));
 }

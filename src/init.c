@@ -16,6 +16,7 @@
 #include "shm-string.h"
 #include "shm-vector.h"
 #include "system.h"
+#include "sys-fork.h"
 #include "threads-share.h"
 #include "workers-available.h"
 
@@ -40,6 +41,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_evaluator_cancelled, 0),
     ENTRY(ffi_evaluator_condition, 2),
     ENTRY(ffi_evaluator_error, 1),
+    ENTRY(ffi_evaluator_is_copy, 0),
     ENTRY(ffi_evaluator_note, 1),
     ENTRY(ffi_evaluator_run, 2),
     ENTRY(ffi_fork_poll, 2),
@@ -111,6 +113,7 @@ void R_init_regatta(DllInfo *dll) {
   R_registerRoutines(dll, NULL, entries, NULL, NULL);
   R_useDynamicSymbols(dll, FALSE);
   R_forceSymbols(dll, TRUE);
+  rg_fork_watch();
   rg_shm_vector_init(dll);
   rg_shm_string_init(dll);
 }

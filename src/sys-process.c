@@ -3,10 +3,14 @@
 #endif
 #include "sys-process.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -16,6 +20,7 @@
 #include <sys/prctl.h>
 #endif
 
+#include "sys-clock.h"
 #include "sys-fd.h"
 
 void rg_process_leave(int status) {
@@ -55,16 +60,32 @@ int rg_process_die_with(pid_t parent, int signal) {
   return getppid() == parent ? 0 : -1;
 }
 
-int rg_process_collect(pid_t pid, int block, rg_process_end *end) {
+int rg_process_has_ended(pid_t pid) {
+  siginfo_t info;
+  int failed;
+  info.si_pid = 0;
+  do {
+    failed = waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT);
+  } while (failed < 0 && errno == EINTR);
+  return failed < 0 || info.si_pid == pid; /* somebody else has collected it */
+}
+
+/* The group is killed while the number is still the child's, since it is not collected. If somebody
+   else has collected it nobody knows whose the number is now. */
+int rg_process_collect(pid_t pid, rg_process_end *end) {
   int status;
   struct rusage usage;
-  pid_t got;
-  do {
-    got = wait4(pid, &status, block ? 0 : WNOHANG, &usage);
-  } while (got < 0 && errno == EINTR);
-  if (got == 0) return 0;
+  siginfo_t info;
+  info.si_pid = 0;
   end->signal = end->status = -1;
   end->peak_bytes = -1;
+  if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0) return errno != EINTR;
+  if (info.si_pid != pid) return 0;
+  kill(-pid, SIGKILL);
+  pid_t got;
+  do {
+    got = wait4(pid, &status, WNOHANG, &usage);
+  } while (got < 0 && errno == EINTR);
   if (got == pid) {
     if (WIFSIGNALED(status)) end->signal = WTERMSIG(status);
     if (WIFEXITED(status)) end->status = WEXITSTATUS(status);
@@ -77,41 +98,178 @@ int rg_process_collect(pid_t pid, int block, rg_process_end *end) {
   return 1;
 }
 
-/* Appends the children of `pid` to `list`; /proc lists them per thread that forked them,
-   and only the main thread of R forks. */
-static int list_children(pid_t pid, pid_t *list, int used, int capacity) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
-  FILE *file = fopen(path, "re");
-  if (!file) return used;
-  int child;
-  while (used < capacity && fscanf(file, "%d", &child) == 1) list[used++] = child;
-  fclose(file);
-  return used;
+int rg_process_collect_within(pid_t pid, int64_t ms, rg_process_end *end) {
+  const int64_t until = rg_clock_now() + ms * 1000000;
+  struct timespec pause = {0, 50000};
+  while (!rg_process_collect(pid, end)) {
+    if (rg_clock_now() >= until) return 0;
+    nanosleep(&pause, NULL);
+    if (pause.tv_nsec < 2000000) pause.tv_nsec *= 2;
+  }
+  return 1;
+}
+
+void rg_process_adopt(void) {
+#ifdef PR_SET_CHILD_SUBREAPER
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+#endif
+}
+
+typedef struct {
+  pid_t *at;
+  int used, capacity;
+} pid_list;
+
+static void add_pid(pid_list *list, pid_t pid) {
+  for (int i = 0; i < list->used; i++) {
+    if (list->at[i] == pid) return;
+  }
+  if (list->used == list->capacity) {
+    int capacity = list->capacity ? 2 * list->capacity : 64;
+    pid_t *more = realloc(list->at, (size_t)capacity * sizeof *more);
+    if (!more) return;
+    list->at = more;
+    list->capacity = capacity;
+  }
+  list->at[list->used++] = pid;
+}
+
+/* Appends the children of `pid` to `list`; /proc lists them per thread that forked them. */
+static void list_children(pid_t pid, pid_list *list) {
+  char path[80];
+  snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+  DIR *threads = opendir(path);
+  const struct dirent *entry;
+  while (threads && (entry = readdir(threads))) {
+    int child, thread = atoi(entry->d_name);
+    if (thread <= 0) continue;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, thread);
+    FILE *file = fopen(path, "re");
+    if (!file) continue;
+    while (fscanf(file, "%d", &child) == 1) add_pid(list, child);
+    fclose(file);
+  }
+  if (threads) closedir(threads);
 }
 
 int rg_process_has_children(pid_t pid) {
-  pid_t first;
-  return list_children(pid, &first, 0, 1) > 0;
+  pid_list list = {NULL, 0, 0};
+  list_children(pid, &list);
+  free(list.at);
+  return list.used > 0;
 }
 
+/* A stopped process starts no new children, but one may have begun to before the stop has reached
+   it: looked at again until there is nobody new. The root is alive, and stopped, to the end, so that
+   orphans become its children instead of getting out of sight. */
 void rg_process_kill_tree(pid_t pid) {
-  enum { CAPACITY = 4096 };
-  static pid_t tree[CAPACITY];
-  /* A stopped process starts no new children while the list is made. */
+  enum { ROUNDS = 100 };
+  pid_list tree = {NULL, 0, 0};
+  int stopped = 0, again = 1;
   kill(pid, SIGSTOP);
-  int used = list_children(pid, tree, 0, CAPACITY);
-  for (int i = 0; i < used; i++) {
-    kill(tree[i], SIGSTOP);
-    used = list_children(tree[i], tree, used, CAPACITY);
+  for (int round = 0; again && round < ROUNDS; round++) {
+    int before = tree.used;
+    list_children(pid, &tree);
+    for (int i = 0; i < tree.used; i++) {
+      if (i >= stopped) kill(tree.at[i], SIGSTOP);
+      list_children(tree.at[i], &tree);
+    }
+    stopped = tree.used;
+    again = tree.used > before;
   }
-  for (int i = 0; i < used; i++) kill(tree[i], SIGKILL);
+  for (int i = 0; i < tree.used; i++) kill(tree.at[i], SIGKILL);
+  free(tree.at);
   rg_process_kill_group(pid);
-  kill(pid, SIGKILL);
 }
 
 void rg_process_kill_group(pid_t pid) {
-  if (pid > 1) kill(-pid, SIGKILL);
+  if (pid <= 1) return;
+  kill(-pid, SIGKILL);
+  kill(pid, SIGKILL); /* it may have left the group, or never have got one */
+}
+
+/* The numbers at the beginning of a text; a number that is cut off at its end is left out. */
+static int kill_numbers(const char *text, ssize_t size) {
+  int count = 0;
+  pid_t pid = 0;
+  for (ssize_t i = 0; i < size; i++) {
+    if (text[i] >= '0' && text[i] <= '9') {
+      pid = pid * 10 + (text[i] - '0');
+    } else {
+      if (pid > 1) count += kill(pid, SIGKILL) == 0;
+      pid = 0;
+    }
+  }
+  return count;
+}
+
+/* Each killed child leaves its own to this process. No allocation, no stdio: this runs in signal
+   handlers and beside the main thread. Orphans are given to the main thread where it is alive. */
+void rg_process_end_children(void) {
+  enum { ROUNDS = 200 };
+  const struct timespec pause = {0, 1000000};
+  int kept = errno;
+  for (int round = 0; round < ROUNDS; round++) {
+    char path[64] = "/proc/self/task/", text[4096], digits[16];
+    int at = (int)strlen(path), n = 0;
+    for (pid_t rest = getpid(); rest > 0; rest /= 10) digits[n++] = (char)('0' + rest % 10);
+    while (n > 0) path[at++] = digits[--n];
+    memcpy(path + at, "/children", sizeof "/children");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) break;
+    ssize_t size = read(fd, text, sizeof text);
+    close(fd);
+    if (kill_numbers(text, size) == 0) break;
+    nanosleep(&pause, NULL);
+    while (waitpid(-1, NULL, WNOHANG) > 0) continue;
+  }
+  errno = kept;
+}
+
+/* Whether `mark` is a part of the value of `name` among the `size` bytes of an environment, which end
+   with a NUL. */
+static int has_mark(const char *environment, size_t size, const char *name, const char *mark) {
+  size_t length = strlen(name), part = strlen(mark);
+  for (const char *at = environment; at < environment + size; at += strlen(at) + 1) {
+    if (strncmp(at, name, length) != 0 || at[length] != '=') continue;
+    for (const char *value = at + length; value; value = strchr(value, ':')) {
+      value++;
+      if (strncmp(value, mark, part) == 0 && (value[part] == ':' || value[part] == '\0')) return 1;
+    }
+  }
+  return 0;
+}
+
+static int is_marked(const char *pid, const char *name, const char *mark, char *room, size_t most) {
+  char path[80];
+  snprintf(path, sizeof path, "/proc/%.20s/environ", pid);
+  int fd = rg_fd_lift(open(path, O_RDONLY | O_CLOEXEC)); /* fails for processes of others */
+  if (fd < 0) return 0;
+  size_t size = 0;
+  ssize_t n;
+  while (size < most - 1 && (n = read(fd, room + size, most - 1 - size)) > 0) size += (size_t)n;
+  close(fd);
+  room[size] = '\0';
+  return has_mark(room, size, name, mark);
+}
+
+void rg_process_kill_marked(const char *name, const char *mark) {
+  enum { MOST = 1 << 20, ROUNDS = 10 };
+  char *room = malloc(MOST);
+  int found = 1;
+  /* Until a look finds nobody: one may start another just then. */
+  for (int round = 0; room && found && round < ROUNDS; round++) {
+    const struct dirent *entry;
+    DIR *processes = opendir("/proc");
+    found = 0;
+    while (processes && (entry = readdir(processes))) {
+      pid_t pid = (pid_t)atoi(entry->d_name);
+      if (pid <= 1 || pid == getpid() || !is_marked(entry->d_name, name, mark, room, MOST)) continue;
+      found += kill(pid, SIGKILL) == 0;
+    }
+    if (processes) closedir(processes);
+  }
+  free(room);
 }
 
 int64_t rg_process_cpu(pid_t pid) {

@@ -29,19 +29,43 @@ int rg_process_pidfd(pid_t pid);
    Returns 0, or -1 if the parent is gone. */
 int rg_process_die_with(pid_t parent, int signal);
 
-/* Collects the child `pid`: 1 if it has ended (and *end is filled), 0 if it is running.
-   Waits for this pid only, so that children of other packages are left to them. */
-int rg_process_collect(pid_t pid, int block, rg_process_end *end);
+/* Whether the child `pid` has ended, its status not being collected by that. */
+int rg_process_has_ended(pid_t pid);
+
+/* Collects the child `pid` and kills what is left of the process group that it led: 1 if it has
+   ended (and *end is filled), 0 if it is running. Does not wait, and asks for this pid only, so that
+   children of other packages are left to them. */
+int rg_process_collect(pid_t pid, rg_process_end *end);
+
+/* The same, waiting for up to `ms` milliseconds: even a process that was killed may take its time,
+   in a call of the system that nothing interrupts. */
+int rg_process_collect_within(pid_t pid, int64_t ms, rg_process_end *end);
+
+/*
+ * The tree of a process. Where the system can (Linux), orphans among the descendants of a process
+ * that has called rg_process_adopt() become its children, whatever group or session they are in, so
+ * that nothing below it leaves the tree as long as it lives.
+ */
+void rg_process_adopt(void);
 
 /* Kills `pid`, its process group and every descendant found in /proc. The caller must
    not have collected `pid` yet: until then the number cannot belong to anybody else. */
 void rg_process_kill_tree(pid_t pid);
 
+/* Kills `pid` and the process group that it leads; under the same condition. */
+void rg_process_kill_group(pid_t pid);
+
+/* Kills all descendants of the calling process, which must have adopted orphans and is about to end:
+   statuses are collected on the way. Async-signal-safe. */
+void rg_process_end_children(void);
+
 /* Whether `pid` has children. Where /proc does not tell: no. */
 int rg_process_has_children(pid_t pid);
 
-/* Kills what is left of the process group that `pid` led. */
-void rg_process_kill_group(pid_t pid);
+/* For descendants of a process that has ended without ending them. `mark` is one of the parts, with
+   colons between them, of the environment variable `name` of each program that was started below it.
+   Kills those; a copy that has started no program is not found. */
+void rg_process_kill_marked(const char *name, const char *mark);
 
 /* CPU nanoseconds used by `pid`, all its threads together, or -1. */
 int64_t rg_process_cpu(pid_t pid);
