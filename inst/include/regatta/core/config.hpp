@@ -7,11 +7,32 @@
 #define REGATTA_VERSION_MAJOR 0
 #define REGATTA_VERSION_MINOR 1
 
-// Two packages built against different layouts of the classes below must not share one pool, so
-// the layout is part of every symbol's name. Raise the number when a layout changes.
+// Packages that are built against different layouts of the classes below must not share one pool, so
+// that what decides on the layout is part of every symbol's name: the release of the headers, and
+// what the standard library's string and containers look like.
+#if defined(_LIBCPP_VERSION)
+#define REGATTA_ABI_STRINGS _libcpp
+#elif defined(_GLIBCXX_USE_CXX11_ABI) && !_GLIBCXX_USE_CXX11_ABI
+#define REGATTA_ABI_STRINGS _cow
+#else
+#define REGATTA_ABI_STRINGS _sso
+#endif
+#if defined(_GLIBCXX_DEBUG)
+#define REGATTA_ABI_DEBUG _debug
+#else
+#define REGATTA_ABI_DEBUG
+#endif
+#define REGATTA_JOIN_NAMES(a, b, c, d, e) a##b##_##c##d##e
+#define REGATTA_JOIN(a, b, c, d, e) REGATTA_JOIN_NAMES(a, b, c, d, e)
+#define REGATTA_ABI(prefix)                                                                   \
+  REGATTA_JOIN(prefix, REGATTA_VERSION_MAJOR, REGATTA_VERSION_MINOR, REGATTA_ABI_STRINGS,     \
+               REGATTA_ABI_DEBUG)
+#define REGATTA_TEXT_OF(name) #name
+#define REGATTA_TEXT(name) REGATTA_TEXT_OF(name)
+
 #define REGATTA_NAMESPACE_BEGIN \
   namespace regatta {           \
-  inline namespace abi_1 {
+  inline namespace REGATTA_ABI(v) {
 #define REGATTA_NAMESPACE_END \
   }                           \
   }

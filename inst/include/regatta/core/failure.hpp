@@ -9,7 +9,9 @@
 
 #include "config.hpp"
 
-REGATTA_NAMESPACE_BEGIN
+// The same for packages of every ABI, so that an interrupt of one's loop is one in another's: they
+// hold what the standard's exceptions hold and nothing else.
+namespace regatta {
 
 // Thrown by stop(), and by a loop or wait one of whose tasks called setError().
 class REGATTA_SHARED Error : public std::runtime_error {
@@ -21,6 +23,10 @@ class REGATTA_SHARED UserInterruptException : public std::exception {
  public:
   const char* what() const noexcept override { return "C++ call interrupted by the user."; }
 };
+
+}  // namespace regatta
+
+REGATTA_NAMESPACE_BEGIN
 
 // Ends the task and the loop it belongs to; the caller of the loop gets the error. May be called
 // on any thread, unlike Rf_error() and Rcpp::stop().
@@ -64,16 +70,7 @@ class Failure {
   std::exception_ptr first_;
 };
 
-inline std::size_t& suppressed_here() {
-  static thread_local std::size_t count = 0;
-  return count;
-}
-
 }  // namespace detail
-
-// After a loop or wait has thrown on this thread: how many further exceptions its tasks threw.
-inline std::size_t suppressedExceptions() { return detail::suppressed_here(); }
-
 REGATTA_NAMESPACE_END
 
 #endif

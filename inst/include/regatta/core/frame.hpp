@@ -1,6 +1,8 @@
 #ifndef REGATTA_CORE_FRAME_HPP
 #define REGATTA_CORE_FRAME_HPP
 
+#include <memory>
+
 #include "context.hpp"
 #include "line.hpp"
 #include "process.hpp"
@@ -11,9 +13,7 @@ namespace detail {
 struct Desk;
 struct Task;
 
-// What the calling thread is doing; all null outside of loops, tasks and Threads. Each library
-// that is loaded may have its own copy (a thread-local variable is not unique as others are), so
-// it is set by code that is compiled together with the body.
+// What the calling thread is doing; all null outside of loops, tasks and Threads.
 struct Frame {
   Pool* pool;
   Desk* desk;
@@ -21,9 +21,76 @@ struct Frame {
   Task* task;  // of the pool, also in the bodies of its loops
 };
 
-inline Frame& frame_here() {
-  static thread_local Frame frame = {nullptr, nullptr, nullptr, nullptr};
-  return frame;
+// What libraries of any ABI know of a thread: for whose pool it is at work beside others, null if
+// for none. Its layout is fixed for all releases.
+struct WorkMark {
+  const void* process;
+};
+
+extern "C" REGATTA_SHARED inline void* regatta_work_mark_1() {
+  static thread_local WorkMark mark = {nullptr};
+  return &mark;
+}
+
+inline WorkMark* work_mark() {
+  static std::atomic<SharedGetter> known(nullptr);
+  return static_cast<WorkMark*>(shared_by(known, "regatta_work_mark_1", &regatta_work_mark_1));
+}
+
+// All that is kept for one thread, one for all libraries of one ABI: a body of one may call a
+// function of another, which has to find that the thread is at work.
+struct ThreadState {
+  ThreadState()
+      : frame(), suppressed(0), line_begun(false),
+        mark(work_mark()) {}
+  Frame frame;
+  std::size_t suppressed;  // exceptions beside the one that was thrown last
+  bool line_begun;
+  // Two threads never write into the same buffer, so that lines stay whole, and std::setprecision()
+  // and the like hold for the thread that uses them.
+  std::unique_ptr<Line> lines[2];
+  WorkMark* const mark;
+};
+
+extern "C" REGATTA_SHARED inline void* REGATTA_ABI(regatta_thread_)() {
+  static thread_local ThreadState state;
+  return &state;
+}
+
+REGATTA_NOINLINE inline ThreadState* find_thread_state() {
+  static std::atomic<SharedGetter> known(nullptr);
+  return static_cast<ThreadState*>(shared_by(known, REGATTA_TEXT(REGATTA_ABI(regatta_thread_)),
+                                             &REGATTA_ABI(regatta_thread_)));
+}
+
+inline ThreadState& thread_state() {
+  static thread_local ThreadState* here = nullptr;
+  if (!REGATTA_LIKELY(here)) here = find_thread_state();
+  return *here;
+}
+
+inline Frame& frame_here() { return thread_state().frame; }
+
+inline Line& line_of(int stream) {
+  std::unique_ptr<Line>& line = thread_state().lines[stream == 2];
+  if (!line) line.reset(new Line(stream));
+  return *line;
+}
+
+// At the end of a task: a line without newline must not wait for what the thread does next.
+inline void end_lines(ThreadState& here, OutputQueue& output) {
+  if (!here.line_begun) return;
+  here.line_begun = false;
+  for (std::unique_ptr<Line>& line : here.lines) {
+    if (line) line->pass_on(output, true);
+  }
+}
+
+// Whether the calling thread works for the pool of another ABI, whose threads have the cores: work
+// begun now would only take them away. Without other threads there it is free to have its own.
+inline bool works_elsewhere(const ThreadState& here, const Process& process) {
+  const void* const other = here.mark->process;
+  return other && other != &process;
 }
 
 // Around a body: says what the thread is doing, and leaves no line unfinished when the outermost
@@ -31,19 +98,23 @@ inline Frame& frame_here() {
 class FrameScope {
  public:
   FrameScope(const Frame& frame, Process& process)
-      : here_(frame_here()), before_(here_), process_(process) {
-    here_ = frame;
+      : here_(thread_state()), before_(here_.frame), mark_before_(here_.mark->process),
+        process_(process) {
+    here_.frame = frame;
+    if (frame.desk || frame.task) here_.mark->process = &process;
   }
   ~FrameScope() {
-    here_ = before_;
-    if (!before_.context) end_lines(process_.output);
+    here_.frame = before_;
+    here_.mark->process = mark_before_;
+    if (!before_.context) end_lines(here_, process_.output);
   }
   FrameScope(const FrameScope&) = delete;
   FrameScope& operator=(const FrameScope&) = delete;
 
  private:
-  Frame& here_;
+  ThreadState& here_;
   Frame before_;
+  const void* const mark_before_;
   Process& process_;
 };
 
@@ -61,6 +132,10 @@ inline bool interrupted_here(const Process& process, const Frame& frame) {
 }
 
 }  // namespace detail
+
+// After a loop or wait has thrown on this thread: how many further exceptions its tasks threw.
+inline std::size_t suppressedExceptions() { return detail::thread_state().suppressed; }
+
 REGATTA_NAMESPACE_END
 
 #endif

@@ -36,27 +36,6 @@ class Line {
   std::ostringstream text_;
 };
 
-// One per thread: two threads never write into the same buffer, so that lines stay whole, and
-// std::setprecision() and the like hold for the thread that uses them.
-inline Line& line_of(int stream) {
-  static thread_local Line output(1);
-  static thread_local Line errors(2);
-  return stream == 2 ? errors : output;
-}
-
-inline bool& line_begun() {
-  static thread_local bool begun = false;
-  return begun;
-}
-
-// At the end of a task: a line without newline must not wait for what the thread does next.
-inline void end_lines(OutputQueue& output) {
-  if (!line_begun()) return;
-  line_begun() = false;
-  line_of(1).pass_on(output, true);
-  line_of(2).pass_on(output, true);
-}
-
 }  // namespace detail
 REGATTA_NAMESPACE_END
 

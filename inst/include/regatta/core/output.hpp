@@ -48,7 +48,7 @@ class Printer {
 
  private:
   std::ostringstream& text() const {
-    detail::line_begun() = true;
+    detail::thread_state().line_begun = true;
     return detail::line_of(stream_).text();
   }
 

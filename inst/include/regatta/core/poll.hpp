@@ -49,7 +49,7 @@ inline void print_now(Process& process) {
 inline bool poll_host(Process& process) {
   if (process.polling) return false;
   process.last_poll = ticks_now();
-  end_lines(process.output);
+  end_lines(thread_state(), process.output);
   bool stops = !print_waiting(process);
   PollGuard guard(process);
   if (process.host().interrupted) stops = process.host().interrupted() || stops;
@@ -97,7 +97,7 @@ inline void throw_first(Process& process, Failure& failure) {
   std::size_t others = 0;
   std::exception_ptr error = failure.take(&others);
   if (!error) return;
-  suppressed_here() = others;
+  thread_state().suppressed = others;
   throw_error(process, error);
 }
 

@@ -43,13 +43,13 @@ class MainLoopScope {
 };
 
 inline void Pool::run(Loop& loop, Unit units, unsigned threads) {
-  const Frame& frame = frame_here();
-  if (frame.pool == this) loop.task = frame.task;
+  const ThreadState& here = thread_state();
+  if (here.frame.pool == this) loop.task = here.frame.task;
   loop.ticks_per_us = ticks_per_us_;
   loop.start = ticks_now();
   {
     MainLoopScope scope(process_);
-    threads = std::min(threads, helper_count_ + 1);
+    threads = works_elsewhere(here, process_) ? 1 : std::min(threads, helper_count_ + 1);
     bool together = threads > 1 && units > 1;
     if (together) {
       DeskLease lease(*this);

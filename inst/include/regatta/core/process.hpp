@@ -11,6 +11,7 @@
 #include "clock.hpp"
 #include "config.hpp"
 #include "fork.hpp"
+#include "shared.hpp"
 
 REGATTA_NAMESPACE_BEGIN
 
@@ -159,24 +160,55 @@ class REGATTA_SHARED Process {
   std::vector<const Company*> company_;
 };
 
-REGATTA_SHARED inline std::atomic<Process*>& process_slot() {
+// Where all libraries of one ABI find the state. The sizes are compared before anything else is
+// believed: the same release may have been changed without a word.
+struct ProcessRecord {
+  std::uint32_t size;
+  std::uint32_t process_size;
+  std::atomic<Process*> process;
+};
+
+extern "C" REGATTA_SHARED inline void* REGATTA_ABI(regatta_process_)() {
+  static ProcessRecord record = {sizeof(ProcessRecord), sizeof(Process), {nullptr}};
+  return &record;
+}
+
+inline ProcessRecord& process_record() {
+  static std::atomic<SharedGetter> known(nullptr);
+  const SharedGetter own = &REGATTA_ABI(regatta_process_);
+  auto* record = static_cast<ProcessRecord*>(
+      shared_by(known, REGATTA_TEXT(REGATTA_ABI(regatta_process_)), own));
+  if (record->size == sizeof(ProcessRecord) && record->process_size == sizeof(Process)) {
+    return *record;
+  }
+  return *static_cast<ProcessRecord*>(own());
+}
+
+// What this library knows of it.
+inline std::atomic<Process*>& process_slot() {
   static std::atomic<Process*> slot(nullptr);
   return slot;
 }
 
-REGATTA_NOINLINE inline Process& renew_process(Process* old) {
-  Process* fresh = new Process(old);
-  if (process_slot().compare_exchange_strong(old, fresh, std::memory_order_acq_rel)) {
-    return *fresh;
+REGATTA_NOINLINE inline Process& renew_process() {
+  std::atomic<Process*>& shared = process_record().process;
+  Process* now = shared.load(std::memory_order_acquire);
+  if (!now || now->in_child()) {
+    Process* const fresh = new Process(now);
+    if (shared.compare_exchange_strong(now, fresh, std::memory_order_acq_rel)) {
+      now = fresh;
+    } else {
+      delete fresh;
+    }
   }
-  delete fresh;
-  return *old;
+  process_slot().store(now, std::memory_order_release);
+  return *now;
 }
 
 inline Process& process() {
   Process* now = process_slot().load(std::memory_order_acquire);
   if (REGATTA_LIKELY(now && !now->in_child())) return *now;
-  return renew_process(now);
+  return renew_process();
 }
 
 }  // namespace detail
