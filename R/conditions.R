@@ -1,5 +1,6 @@
-# Every error of the package is made here. An error is a condition with a class, the facts as
-# fields, one line in `message` and further lines in `body`.
+# Every error of the package is made here, but that of an element (conditions-element.R). An error is
+# a condition with a class, the facts as fields, one line in `message`, further lines in `body`, and
+# in `advice` what to do next, for the one error that ends a call.
 
 new_error <- function(class, message, ..., body = character(), parent = NULL, call = NULL) {
   rlang::error_cnd(
@@ -9,12 +10,30 @@ new_error <- function(class, message, ..., body = character(), parent = NULL, ca
 }
 
 conditionMessage.regatta_error <- function(c) {
-  paste(c(c$message, c$body), collapse = "\n")
+  paste(c(c[["message"]], c[["body"]], c[["advice"]]), collapse = "\n")
+}
+
+# An error of an element has the user's classes after ours. What these have methods for is asked of
+# ours first.
+conditionCall.regatta_error <- function(c) {
+  c[["call"]]
+}
+
+cnd_header.regatta_error <- function(cnd, ...) {
+  cnd[["message"]]
+}
+
+cnd_body.regatta_error <- function(cnd, ...) {
+  c(cnd[["body"]], cnd[["advice"]])
+}
+
+cnd_footer.regatta_error <- function(cnd, ...) {
+  character()
 }
 
 format.regatta_error <- function(x, ...) {
   call <- if (is.null(x$call)) "" else sprintf(" in `%s`", format_call(x$call, 60L))
-  c(sprintf("<%s%s>", class(x)[[1L]], call), x$message, x$body)
+  c(sprintf("<%s%s>", grep("^regatta_error", class(x), value = TRUE)[[1L]], call), x$message, x$body, x$advice)
 }
 
 print.regatta_error <- function(x, ...) {
@@ -39,24 +58,6 @@ abort_argument <- function(argument, value, must, call = rlang::caller_env()) {
     "regatta_error_argument", message,
     argument = argument, value = value, call = call
   ))
-}
-
-# `record` is what capture_error() made in the worker: condition, traceback and dump.
-error_element <- function(record, index, name = NULL, pid = NA_integer_, try = 1L, call = NULL) {
-  reason <- message_of(record$cnd)
-  message <- sprintf(
-    "%s failed in worker %s%s: %s",
-    format_element(index, name), format_pid(pid), format_try(try), reason
-  )
-  cnd <- new_error(
-    "regatta_error_element", message,
-    index = as.integer(index), name = name, pid = as.integer(pid), try = as.integer(try),
-    body = format_innermost(record$trace, 10L), parent = record$cnd, call = call
-  )
-  # rlang::error_cnd() takes only its own class of trace.
-  cnd$trace <- record$trace
-  cnd["dump"] <- list(record$dump)
-  cnd
 }
 
 error_death <- function(index, name = NULL, pid = NA_integer_, try = 1L,
@@ -164,11 +165,12 @@ error_elements <- function(errors, n, call = NULL) {
   )
 }
 
-warning_errors <- function(errors, n, call = NULL) {
+warning_errors <- function(errors, n, call = NULL, file = NULL) {
   message <- sprintf(
-    "%s; the conditions are in place of their values, see also `summary(par_last())`.",
-    count_failures(errors, n)
+    "%s; the conditions are in place of their values, see also `summary(%s)`.",
+    count_failures(errors, n), ours("par_last()")
   )
+  message <- paste(c(message, if (!is.null(file)) advise_debugger(errors[[1L]], file)), collapse = "\n")
   cnd <- rlang::warning_cnd(
     class = c("regatta_warning_errors", "regatta_warning"), message = message,
     errors = errors, n = n

@@ -118,14 +118,8 @@ try_again <- function(run, index, kind, cnd, event) {
   run$executor$submit(index)
 }
 
-# For debugger(): with errors = "stop" the dump is the error's own; from a script it must outlive
-# the session.
+# par_last() has the dump; where the user has named a file it is there for other sessions as well.
+# Returns the file's path, NULL if there is none.
 save_dump <- function(run, errors) {
-  if (run$control$dump == "no" || interactive()) {
-    return(invisible())
-  }
-  dumped <- Filter(function(cnd) !is.null(cnd$dump), errors)
-  if (length(dumped) > 0L) {
-    write_dump(dumped)
-  }
+  if (!is.null(run$control$dump_file)) write_dump(errors, run$control$dump_file)
 }

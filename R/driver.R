@@ -138,7 +138,8 @@ run_close <- function(run) {
   if (!is.null(run$progress)) {
     progress_done(run$progress)
   }
-  record_later(record_facts(run))
+  run$facts <- record_facts(run)
+  record_later(run$facts)
 }
 
 # What the verb returns, or the error that ends it.
@@ -147,15 +148,15 @@ run_result <- function(run) {
   errors <- run_errors(run)
   call <- run$task$call
   if (length(errors) > 0L) {
-    save_dump(run, errors)
-    if (run$control$errors == "stop") {
-      signal_error(run$errors[[1L]]) # the first in time; a second may have come with it
+    file <- save_dump(run, errors)
+    if (run$control$errors == "collect") {
+      run$values[run_failed(run)] <- errors
+      warning(warning_errors(errors, run$n, call, file))
+    } else {
+      several <- run$control$errors == "finish" && length(errors) > 1L
+      cnd <- if (several) error_elements(errors, run$n, call) else errors[[1L]]
+      signal_error(with_advice(cnd, file))
     }
-    if (run$control$errors == "finish") {
-      signal_error(if (length(errors) == 1L) errors[[1L]] else error_elements(errors, run$n, call))
-    }
-    run$values[run_failed(run)] <- errors
-    warning(warning_errors(errors, run$n, call))
   }
   names(run$values) <- run$task$names
   run$values

@@ -39,6 +39,7 @@ par_value <- function(handle, timeout = Inf) {
   }
   run_close(run)
   on.exit()
+  record_later(run$facts) # asked for again, it is the last one again
   run_result(run)[[1L]]
 }
 

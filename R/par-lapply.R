@@ -27,6 +27,11 @@ map_list <- function(X, FUN, args, verb, call, on, control, names = base::names(
 map_loop <- function(X, FUN, args) {
   force(X)
   force(FUN)
-  protected <- lapply(args, function(arg) if (is.language(arg)) call("quote", arg) else arg)
+  protected <- protect_language(args)
   function() do.call(evaluate_lapply, c(list(quote(X), quote(FUN)), protected))
+}
+
+# Arguments for do.call(), which would evaluate what is language.
+protect_language <- function(args) {
+  lapply(args, function(arg) if (is.language(arg)) call("quote", arg) else arg)
 }

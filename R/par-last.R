@@ -2,22 +2,36 @@ par_last <- function() {
   the$last
 }
 
-par_replay <- function(run = par_last(), i) {
+par_replay <- function(run = par_last(), i = NULL) {
   if (!inherits(run, "regatta_run")) {
-    abort_argument("run", run, "the record of a run, as of `par_last()`")
+    must <- "the record of a run, as of `par_last()`"
+    if (is.null(the$last)) must <- paste0(must, " (there has been no run in this session)")
+    abort_argument("run", run, must)
+  }
+  i <- check_element(i, run)
+  X <- run$replay$X
+  FUN <- run$replay$FUN
+  try <- if (run$control$retry_seed == "new") run$elements$try[[i]] else 1L
+  rng_with(rng_element_seed(run$replay$base_seed, i, max(1L, try)), {
+    do.call("FUN", c(list(quote(X[[i]])), protect_language(run$replay$args)))
+  })
+}
+
+# The number of an element of a run; without one that of the first that has failed.
+check_element <- function(i, run, call = rlang::caller_env()) {
+  given <- i
+  if (is.null(i) && length(run$errors) > 0L) {
+    return(run$errors[[1L]]$index)
   }
   if (is.character(i)) {
     i <- match(i, run$names)
   }
   if (!is_whole(i) || i < 1 || i > run$n) {
-    abort_argument("i", i, sprintf("the number or name of one of %.0f elements", run$n))
+    must <- sprintf("the number or name of one of %s", count_of(run$n, "element", "elements"))
+    if (is.null(given)) must <- paste0(must, ", of which none has failed")
+    abort_argument("i", given, must, call)
   }
-  X <- run$replay$X
-  FUN <- run$replay$FUN
-  try <- if (run$control$retry_seed == "new") run$elements$try[[i]] else 1L
-  rng_with(rng_element_seed(run$replay$base_seed, i, max(1L, try)), {
-    do.call("FUN", c(list(quote(X[[i]])), run$replay$args))
-  })
+  i
 }
 
 # Evaluates `code` with this seed and leaves the session's generator as it was.

@@ -53,6 +53,7 @@ par_next <- function(stream) {
   })
   if (run$stopping) {
     stream$taken <- stream$n # there is no more to take
+    run_close(run)
     run_result(run)
   }
   value <- stream_take(stream, index)

@@ -16,6 +16,9 @@ format.regatta_run <- function(x, ...) {
       if (nrow(x$tries) > 0L) sprintf("; %s", count_of(nrow(x$tries), "failed try", "failed tries"))
     ),
     if (work$workers > 0L && work$busy > 0) work_line(work),
+    if (length(x$errors) > 0L) {
+      c(shorten(message_of_one(x$errors[[1L]]), 100L), advise_replay(x$errors[[1L]]))
+    },
     "See `summary()` for workers and times, `plot()` for the timeline."
   )
 }

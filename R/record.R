@@ -57,7 +57,7 @@ record_facts <- function(run) {
     ),
     list(
       tasks = run$executor$tasks(), elapsed = .Call(ffi_clock) - run$clock,
-      kind = run$executor$kind
+      kind = run$executor$kind, errors = run_errors(run)
     )
   )
 }
@@ -82,7 +82,7 @@ record_new <- function(run) {
       n = run$n, names = run$task$names, control = run$control,
       executor = if (is.null(run$kind)) "fork" else run$kind,
       cores = run$share, elements = elements, tries = tries, workers = workers,
-      conditions = run$relay$counts,
+      conditions = run$relay$counts, errors = run$errors, dump = first_dump(run$errors),
       replay = c(run$task$replay, list(base_seed = run$seed))
     ),
     class = "regatta_run"

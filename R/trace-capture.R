@@ -12,11 +12,29 @@ capture_error <- function(cnd, calls, frames, detail = TRUE, dump = "partial") {
   if (detail) {
     trace$locals <- or_else(frame_locals(shown$frames), list())
   }
+  frames <- or_else(dump_frames(shown$frames, trace$calls, cnd, dump), NULL)
+  trace$calls <- c(trace$calls, or_else(frameless_call(cnd, trace$calls, shown$frames), NULL))
+  if (detail) {
+    trace$locals[seq_along(trace$calls) > length(trace$locals)] <- list(character())
+  }
   list(
-    cnd = or_else(light_condition(cnd), cnd),
-    trace = structure(trace, class = "regatta_trace"),
-    dump = or_else(dump_frames(shown$frames, trace$calls, cnd, dump), NULL)
+    cnd = or_else(light_condition(cnd), cnd), trace = structure(trace, class = "regatta_trace"),
+    dump = frames
   )
+}
+
+# The call of a primitive, as of log("x"), or of a function that does not exist: it has no frame and
+# is in no list of calls, but it is what has failed.
+frameless_call <- function(cnd, calls, frames) {
+  call <- if (is.list(cnd)) cnd[["call"]]
+  if (!is.call(call) || length(frames) == 0L || !nzchar(call_name(call))) {
+    return(NULL)
+  }
+  call <- light_call(call)
+  attributes(call) <- NULL
+  has_frame <- any(vapply(calls, function(other) identical(`attributes<-`(other, NULL), call), NA))
+  fun <- get0(call_name(call), envir = frames[[length(frames)]], mode = "function")
+  if (!has_frame && (is.null(fun) || is.primitive(fun))) list(call)
 }
 
 or_else <- function(value, other) {

@@ -148,38 +148,46 @@ light_srcfile <- function(file) {
   light
 }
 
-# For a session that nobody sits at: `file` holds the frames of the first error that has any, and
-# all the errors as the attribute "errors". Returns the file's path, NULL if nothing was written.
-write_dump <- function(errors, file = "last.dump.rds") {
-  has <- vapply(errors, function(e) inherits(e[["dump"]], "dump.frames"), NA)
-  if (!any(has)) {
-    return(invisible(NULL))
+# For other sessions: `file` holds the frames of the first error that has any, and all the errors as the
+# attribute "errors". Returns the file's whole path, NULL if nothing was written.
+write_dump <- function(errors, file) {
+  first <- first_dump(errors)
+  if (is.null(first)) {
+    return(NULL)
   }
-  value <- errors[[which(has)[[1L]]]][["dump"]]
-  attr(value, "errors") <- errors
+  attr(first, "errors") <- errors
   # Another process may read the file: it is complete under its name or not there.
   partial <- sprintf("%s.%d.part", file, Sys.getpid())
   on.exit(unlink(partial))
   tryCatch(
     {
-      saveRDS(value, partial)
+      saveRDS(first, partial)
       if (!file.rename(partial, file)) {
         stop("it cannot be renamed to its final name")
       }
-      invisible(file)
+      normalizePath(file)
     },
     error = function(e) dump_not_written(file, conditionMessage(e)),
     warning = function(w) dump_not_written(file, conditionMessage(w))
   )
 }
 
+# Of the first error that has one: of many errors of a worker only some have.
+first_dump <- function(errors) {
+  for (cnd in errors) {
+    if (inherits(cnd[["dump"]], "dump.frames")) {
+      return(cnd[["dump"]])
+    }
+  }
+}
+
 dump_not_written <- function(file, reason) {
   rlang::warn(
     sprintf(
-      "cannot write the crash dump %s: %s. Set `dump = \"no\"` or a writable working directory.",
+      "cannot write the crash dump %s: %s. Give `par_control(dump_file = )` a path that can be written.",
       encodeString(file, quote = "\""), reason
     ),
     class = c("regatta_warning_dump", "regatta_warning")
   )
-  invisible(NULL)
+  NULL
 }

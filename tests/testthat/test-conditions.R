@@ -62,7 +62,7 @@ test_that("an error of an element keeps the user's condition and every fact", {
   e <- error_element(record, 3, "c", 12345L, 2L, quote(par_lapply(x, f)))
   expect_identical(
     class(e),
-    c("regatta_error_element", "regatta_error", "rlang_error", "error", "condition")
+    c("regatta_error_element", "regatta_error", "fit_error", "rlang_error", "error", "condition")
   )
   expect_identical(e$parent, record$cnd)
   expect_identical(e$parent$code, 7L)

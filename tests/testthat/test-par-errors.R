@@ -13,8 +13,8 @@ test_that("an error stops the run and carries what is needed to find it", {
       .control = two_workers()),
     class = "regatta_error_element"
   )
-  expect_s3_class(err, c("regatta_error_element", "regatta_error", "rlang_error", "error",
-    "condition"), exact = TRUE)
+  expect_s3_class(err, c("regatta_error_element", "regatta_error", "simpleError", "rlang_error",
+    "error", "condition"), exact = TRUE)
   expect_identical(err$index, 2L)
   expect_identical(err$name, "b")
   expect_identical(err$try, 1L)
@@ -88,23 +88,59 @@ test_that("the dump opens in debugger() and holds the frames", {
   expect_null(err$dump)
 })
 
-test_that("without a person to look, the dump is in a file that debugger() takes", {
+test_that("a script's failure writes nothing unless a file is named", {
   skip_unless_linux()
   dir <- withr::local_tempdir()
   got <- fault_run(function(dir) {
     setwd(dir)
-    try(par_lapply(1:2, function(i) {
-      local_value <- i * 10
-      stop("dumped")
-    }, .control = par_control(workers = 1L, progress = FALSE)), silent = TRUE)
-    dump <- readRDS("last.dump.rds")
-    frames <- Filter(is.environment, unclass(dump))
-    list(class = class(dump), value = unlist(lapply(frames, function(frame) {
-      get0("local_value", frame, inherits = FALSE)
-    })))
+    fail <- function(...) {
+      err <- tryCatch(par_lapply(1:2, function(i) {
+        local_value <- i * 10
+        stop("dumped")
+      }, .control = par_control(workers = 1L, progress = FALSE, ...)), error = identity)
+      list(files = list.files(dir), advice = err$advice)
+    }
+    value_in <- function(dump) {
+      frames <- Filter(is.environment, unclass(dump))
+      list(class = class(dump), value = unlist(lapply(frames, function(frame) {
+        get0("local_value", frame, inherits = FALSE)
+      })))
+    }
+    silent <- fail()
+    options(regatta.dump_file = "by-option.rds")
+    optional <- fail()
+    named <- fail(dump_file = "named.rds")
+    last <- value_in(par_last()$dump)
+    collected <- NULL
+    withCallingHandlers(
+      fail(errors = "collect", dump_file = "collected.rds"),
+      warning = function(w) {
+        collected <<- conditionMessage(w)
+        invokeRestart("muffleWarning")
+      }
+    )
+    list(
+      silent = silent, optional = optional, named = named, last = last, collected = collected,
+      read = lapply(c("by-option.rds", "named.rds", "collected.rds"), function(file) {
+        value_in(readRDS(file))
+      }),
+      dir = normalizePath(dir)
+    )
   }, list(dir = dir))$value
-  expect_true("dump.frames" %in% got$class)
-  expect_equal(unname(got$value), 10)
+  kept <- list(class = "dump.frames", value = c("FUN(X[[i]], ...)" = 10))
+  expect_identical(got$silent$files, character())
+  expect_identical(got$optional$files, "by-option.rds")
+  expect_identical(got$named$files, c("by-option.rds", "named.rds"))
+  names(got$last$value) <- names(kept$value)
+  expect_identical(got$last, kept)
+  for (read in got$read) {
+    names(read$value) <- names(kept$value)
+    expect_identical(read, kept)
+  }
+  expect_match(got$silent$advice, "dump_file", all = FALSE)
+  where <- sprintf("debugger(readRDS(\"%s/named.rds\"))", got$dir)
+  expect_match(got$named$advice, where, fixed = TRUE, all = FALSE)
+  expect_match(got$collected, "collected.rds\"))", fixed = TRUE)
 })
 
 test_that("an error cancels what has not been run and what is running", {

@@ -42,7 +42,10 @@ test_that("the calls are those of the user, whoever signals the error", {
   )
   for (way in names(ways)) {
     record <- capture_of(function(x) g(x, ways[[way]]), 1)
-    expect_identical(calls_of(record), c("FUN(X[[i]])", "g(x, ways[[way]])", "how(x)"), info = way)
+    # A primitive has no frame, but its call is what has failed.
+    last <- if (way == "internal") "log(\"a\")"
+    calls <- c("FUN(X[[i]])", "g(x, ways[[way]])", "how(x)", last)
+    expect_identical(calls_of(record), calls, info = way)
   }
 })
 
