@@ -25,3 +25,34 @@ threads_compile <- function(file, name = sub("[.]cpp$", "", basename(file)), com
   }
   library
 }
+
+# Installs the package in threads-package/ as `name` into `lib`, with `makevars` after R's own settings
+# and `src` in the package's Makevars.
+threads_install <- function(name, lib, makevars = character(), src = character()) {
+  dir <- withr::local_tempdir("threads-package-")
+  file.copy(testthat::test_path("threads-package"), dir, recursive = TRUE)
+  root <- file.path(dir, "threads-package")
+  for (file in file.path(root, c("DESCRIPTION", "NAMESPACE", "src/init.cpp"))) {
+    writeLines(gsub("NAME", name, readLines(file), fixed = TRUE), file)
+  }
+  writeLines(c("PKG_CPPFLAGS = -pthread", "PKG_LIBS = -pthread", src), file.path(root, "src/Makevars"))
+  settings <- Sys.getenv("R_MAKEVARS_USER", path.expand("~/.R/Makevars"))
+  own <- file.path(dir, "Makevars")
+  writeLines(c(if (file.exists(settings)) readLines(settings), makevars), own)
+  log <- suppressWarnings(system2(
+    file.path(R.home("bin"), "R"),
+    c("CMD", "INSTALL", "--no-multiarch", "--no-docs", "--no-byte-compile", "--no-test-load",
+      "-l", shQuote(lib), shQuote(root)),
+    stdout = TRUE, stderr = TRUE,
+    env = c(paste0("R_MAKEVARS_USER=", own), "R_TESTS=",
+      paste0("R_LIBS=", shQuote(paste(.libPaths(), collapse = ":"))))
+  ))
+  if (!dir.exists(file.path(lib, name))) {
+    stop("package ", name, " cannot be installed:\n", paste(log, collapse = "\n"), call. = FALSE)
+  }
+}
+
+clang_here <- function() {
+  found <- Sys.which(c("clang++", paste0("clang++-", 20:14)))
+  unname(found[nzchar(found)])[1L]
+}

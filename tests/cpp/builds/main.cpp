@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "part.h"
+#include "../../testthat/threads-package/src/part.h"
 
 namespace {
 

@@ -12,6 +12,7 @@ cp -r "$include" "$out/release"
 sed -i 's/^#define REGATTA_VERSION_MINOR .*/#define REGATTA_VERSION_MINOR 99/' \
   "$out/release/regatta/core/config.hpp"
 
+part=../../testthat/threads-package/src/part.cpp
 objects=()
 # build NAME COMPILER FLAG...
 build() {
@@ -21,7 +22,7 @@ build() {
     echo "skipped: $name, $compiler is not installed"
     return
   fi
-  $compiler -std=c++11 -O1 -shared -fPIC -pthread "${flags[@]}" "$@" "-I$include" part.cpp \
+  $compiler -std=c++11 -O1 -shared -fPIC -pthread "${flags[@]}" "$@" "-I$include" "$part" \
     -o "$out/$name.so" -ldl
   objects+=("$out/$name.so")
 }

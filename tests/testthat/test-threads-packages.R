@@ -1,0 +1,66 @@
+detritus <- detritus_snapshot()
+
+# Two packages of one session, compiled in different ways, each inside the other's loops and tasks.
+
+packages_meet <- function(lib) {
+  .libPaths(c(lib, .libPaths()))
+  one <- asNamespace(loadNamespace("partone"))
+  two <- asNamespace(loadNamespace("parttwo"))
+  outcome <- function(expr) {
+    tryCatch(expr, error = function(e) paste("error:", conditionMessage(e)),
+      interrupt = function(e) "interrupt")
+  }
+  list(
+    one = unlist(one$meet("parttwo")), two = unlist(two$meet("partone")),
+    value = outcome(one$work(function() two$work(function() 7))),
+    error = outcome(one$work(function() two$work(function() stop("of the inner")))),
+    restart = withRestarts(one$work(function() two$work(function() invokeRestart("r", 8))),
+      r = function(x) x),
+    interrupt = outcome(one$work(function() two$work(function() {
+      tools::pskill(Sys.getpid(), tools::SIGINT)
+      repeat Sys.sleep(0.01)
+    }))),
+    afterwards = outcome(two$work(function() 9))
+  )
+}
+
+expect_packages_meet <- function(lib, share) {
+  got <- fault_run(packages_meet, list(lib), env = c(REGATTA_THREADS = "4"))$value
+  # All complete, 4 times 1000 bodies, regatta::Error, cancelled early.
+  wanted <- c(0L, 0L, 0L, 0L, 4000L, 2L, 1L, as.integer(share))
+  expect_identical(got$one, wanted)
+  expect_identical(got$two, wanted)
+  expect_identical(got[c("value", "error", "restart", "interrupt", "afterwards")], list(
+    value = 7, error = "error: of the inner", restart = 8, interrupt = "interrupt", afterwards = 9
+  ))
+}
+
+test_that("a package whose symbols are hidden shares threads with one whose are not", {
+  lib <- withr::local_tempdir("threads-lib-")
+  threads_install("partone", lib)
+  threads_install("parttwo", lib, src = "PKG_CXXFLAGS = $(CXX_VISIBILITY)")
+  expect_packages_meet(lib, share = TRUE)
+})
+
+test_that("packages built by gcc and by clang share threads", {
+  clang <- clang_here()
+  skip_if(is.na(clang), "clang++ is not installed")
+  lib <- withr::local_tempdir("threads-lib-")
+  compiler <- paste0(c("CXX", "CXX11", "CXX14", "CXX17"), " = ", clang)
+  flags <- c("CXXFLAGS = -g -O1", "CXX11FLAGS = -g -O1", "CXX14FLAGS = -g -O1",
+    "CXX17FLAGS = -g -O1", "LTO =")
+  threads_install("partone", lib, c(compiler, flags))
+  threads_install("parttwo", lib, src = "PKG_CXXFLAGS = -fno-gnu-unique")
+  expect_packages_meet(lib, share = TRUE)
+})
+
+test_that("a package with other forms of the standard classes has threads of its own", {
+  lib <- withr::local_tempdir("threads-lib-")
+  threads_install("partone", lib)
+  threads_install("parttwo", lib, src = "PKG_CXXFLAGS = -D_GLIBCXX_DEBUG")
+  expect_packages_meet(lib, share = FALSE)
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})
