@@ -59,4 +59,4 @@ soak: ## repeat the suite and the leak check until it breaks or ROUNDS (10) are 
 clean: ## remove what was built; .lib/ stays
 	rm -rf .build
 	rm -f src/*.o src/*.so
-	@if [ -f tests/cpp/Makefile ]; then $(MAKE) -s -C tests/cpp clean; fi
+	@for part in c cpp; do $(MAKE) -s -C tests/$$part clean; done

@@ -59,6 +59,7 @@ unset REGATTA_TEST_REPORT
 step "skips and snapshots" check_suite_log
 step "entry points" Rscript --vanilla tools/check-nonapi.R "$checked/regatta/libs/regatta.so"
 step "leaks" in_checked tools/leak-watch.sh Rscript --vanilla tools/leak-check.R
+step "C mechanisms without R" timeout -k 5 900 make -s -C tests/c test
 if [ -f tests/cpp/Makefile ]; then
   step "C++ headers without R" timeout -k 5 900 make -s -C tests/cpp test
 else
