@@ -96,13 +96,15 @@ pvec <- function(v, FUN, ..., mc.set.seed = TRUE, mc.silent = FALSE,
     mc.set.seed = mc.set.seed, mc.silent = mc.silent, mc.cleanup = mc.cleanup
   ))
   if (missing(mc.cores)) mc.cores <- mclapply_cores()
-  cores <- check_count(trunc_number(mc.cores), "mc.cores", call = call)
+  cores <- check_cores(mc.cores, call)
   n <- length(v)
   if (cores == 1L || n == 0L) {
     args <- parts$dots
     return(do.call("FUN", c(quote(v), element_calls(args, quote(args))), envir = environment()))
   }
   given$mc.cores <- cores
+  # Without a seed a piece then begins with the session's numbers, whoever takes it.
+  if (is.null(given$mc.preschedule)) given$mc.preschedule <- FALSE
   pieces <- cut_evenly(n, cores)
   values <- mclapply_over(
     seq_along(pieces$from), pvec_caller(FUN, v, pieces, parts$dots), given, call
@@ -115,10 +117,6 @@ pvec <- function(v, FUN, ..., mc.set.seed = TRUE, mc.silent = FALSE,
     ), call))
   }
   result
-}
-
-trunc_number <- function(x) {
-  if (is_number(x) && is.finite(x)) trunc(x) else x
 }
 
 # The first and the last element of up to `pieces` pieces of about equal length.

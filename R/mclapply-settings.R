@@ -141,6 +141,13 @@ check_priorities <- function(given, n, call) {
   given
 }
 
+# As in parallel a text may be given, and of a number the whole part counts.
+check_cores <- function(x, call) {
+  cores <- if (is.character(x)) suppressWarnings(as.numeric(x)) else x
+  if (is_number(cores) && is.finite(cores)) cores <- trunc(cores)
+  check_count(if (anyNA(cores)) x else cores, "mc.cores", call = call)
+}
+
 # Whether anything is forked, and how many workers may run at each try.
 mclapply_workers <- function(given, n, call) {
   cores <- given$mc.cores
@@ -148,9 +155,7 @@ mclapply_workers <- function(given, n, call) {
   if (pinned && length(cores) == 1L && (is.na(cores) || cores < 2)) {
     cores <- length(unique(unlist(given$affinity.list)))
   }
-  if (is.character(cores)) cores <- suppressWarnings(as.numeric(cores))
-  if (is_number(cores) && is.finite(cores)) cores <- trunc(cores)
-  cores <- check_count(if (anyNA(cores)) given$mc.cores else cores, "mc.cores", call = call)
+  cores <- check_cores(cores, call)
   if (given$mc.force.fork && cores < 2L) {
     abort_argument("mc.cores", cores, "at least 2 with `mc.force.fork = TRUE`", call = call)
   }
@@ -202,7 +207,8 @@ mclapply_control <- function(settings, n, forked) {
     seed = isTRUE(settings$mc.set.seed),
     stdout = if (settings$mc.silent) "drop" else stdout,
     messages = mode(settings$mc.messages), warnings = mode(settings$mc.warnings),
-    conditions = mode(settings$mc.conditions), progress = settings$mc.progress,
+    # In the session who listens has heard them: they cannot be muffled as the others can.
+    conditions = if (forked) mode(settings$mc.conditions) else "drop", progress = settings$mc.progress,
     batch = if (!settings$mc.preschedule) 1L,
     priority = if (any(settings$mc.priority != 1)) -settings$mc.priority,
     shm = is.finite(share) || settings$mc.shm.ipc,

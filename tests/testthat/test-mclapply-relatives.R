@@ -44,6 +44,26 @@ test_that("mcMap() gives what Map() gives, in silence", {
   expect_length(out, 2L)
 })
 
+# In parallel every piece has a process of its own.
+test_that("without a seed every piece of pvec() begins with the numbers of the session", {
+  withr::local_preserve_seed()
+  set.seed(1)
+  first <- stats::runif(2L)
+  for (round in 1:5) {
+    set.seed(1)
+    got <- pvec(1:4, function(v) stats::runif(length(v)), mc.set.seed = FALSE)
+    expect_identical(got, c(first, first))
+  }
+})
+
+test_that("pvec() takes the number of cores in each form that mclapply() takes", {
+  withr::local_preserve_seed()
+  for (cores in list("2", 2.7, 2L)) {
+    expect_identical(pvec(1:3, function(v) length(v) + 0 * v, mc.cores = cores), c(2, 2, 1))
+  }
+  expect_error(pvec(1:3, sqrt, mc.cores = "two"), class = "regatta_error_argument")
+})
+
 test_that("pvec() applies a function to pieces of a vector", {
   withr::local_preserve_seed()
   for (n in c(0, 1, 2, 5, 100)) {
