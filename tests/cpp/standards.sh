@@ -39,7 +39,7 @@ for compiler in "$@"; do
       esac
       printf '#include <%s>\n#include <%s>\nint main() {}\n' "$name" "$name" >"$scratch/one.cpp"
       compile "${flags[@]}" "$scratch/one.cpp" || { status=FAILED; echo "  in $name"; }
-    done < <(find "$include" -name '*.hpp' | sort)
+    done < <(find "$include" \( -name '*.hpp' -o -name '*.h' \) | sort)
     for source in *.cpp; do
       compile "$source" || { status=FAILED; echo "  in $source"; }
     done

@@ -2,7 +2,7 @@
 #define RCPPTHREAD_OVERRIDE_CERR 1
 #define RCPPTHREAD_OVERRIDE_THREAD 1
 #include <regatta/core.hpp>
-#include <regatta/override.hpp>
+#include <regatta/compat/override.hpp>
 
 #include <iostream>
 #include <vector>

@@ -8,6 +8,6 @@
 #include "r/host.hpp"
 #include "r/views.hpp"
 // Last, since it renames what the others use.
-#include "override.hpp"
+#include "compat/override.hpp"
 
 #endif

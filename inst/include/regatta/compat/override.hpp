@@ -1,5 +1,5 @@
-#ifndef REGATTA_OVERRIDE_HPP
-#define REGATTA_OVERRIDE_HPP
+#ifndef REGATTA_COMPAT_OVERRIDE_HPP
+#define REGATTA_COMPAT_OVERRIDE_HPP
 
 // For code written for std::cout, std::cerr and std::thread: with REGATTA_OVERRIDE_COUT, _CERR or
 // _THREAD (or RCPPTHREAD_OVERRIDE_...) defined to 1 before the first include, these names stand

@@ -1,0 +1,1 @@
+#include "../RcppThread.h"
