@@ -4,7 +4,9 @@
 // The work that every peer is given, written once against a peer's `loop(size, body)`. Each peer is
 // its own translation unit, so that its compiler flags and macros stay its own.
 
+#include <chrono>
 #include <memory>
+#include <thread>
 
 #include "kde.h"
 #include "kendall.h"
@@ -17,6 +19,23 @@ const int grid_points = 500;
 // An empty body that the optimiser has to keep: it may not know what reads `i`.
 struct EmptyJob {
   void operator()(int i) const { __asm__ volatile("" : : "r"(i)); }
+};
+
+// The data are the seconds that each unit takes; most of them take none.
+struct SleepUnit {
+  void operator()(int i) const {
+    if (bench_x[i] > 0.0) std::this_thread::sleep_for(std::chrono::duration<double>(bench_x[i]));
+  }
+};
+
+struct BusyUnit {
+  void operator()(int i) const {
+    if (bench_x[i] <= 0.0) return;
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point start = Clock::now();
+    while (std::chrono::duration<double>(Clock::now() - start).count() < bench_x[i]) {
+    }
+  }
 };
 
 // One variable of the data per index, as in the paper.
@@ -52,6 +71,8 @@ template <class Loop>
 struct Cells {
   static void empty_inline(int jobs) { Loop::run(jobs, EmptyJob()); }
   static void empty_function(int jobs) { Loop::run(jobs, bench_empty_job); }
+  static void sleep_units(int units) { Loop::run(units, SleepUnit()); }
+  static void busy_units(int units) { Loop::run(units, BusyUnit()); }
   static void kde(int n, int d) { Loop::run(d, KdeColumn{n}); }
   static void kendall(int n, int d) { Loop::run(d, KendallRow{n, d}); }
 
@@ -60,6 +81,8 @@ struct Cells {
     peer.name = name;
     peer.empty_inline = empty_inline;
     peer.empty_function = empty_function;
+    peer.sleep_units = sleep_units;
+    peer.busy_units = busy_units;
     peer.kde = kde;
     peer.kendall = kendall;
     return peer;

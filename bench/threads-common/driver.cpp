@@ -53,6 +53,8 @@ std::function<void()> cell_call(const BenchPeer& peer, const char* cell, int fir
   const Named of_one[] = {{"empty_inline", peer.empty_inline},
                           {"empty_function", peer.empty_function},
                           {"empty_push", peer.empty_push},
+                          {"sleep_units", peer.sleep_units},
+                          {"busy_units", peer.busy_units},
                           {"create", peer.create},
                           {"check_main", peer.check_main},
                           {"check_child", peer.check_child}};

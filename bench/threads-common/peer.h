@@ -16,6 +16,8 @@ struct BenchPeer {
   void (*empty_inline)(int jobs);
   void (*empty_function)(int jobs);
   void (*empty_push)(int jobs);
+  void (*sleep_units)(int units);
+  void (*busy_units)(int units);
   void (*kde)(int n, int d);
   void (*kendall)(int n, int d);
   void (*create)(int threads);

@@ -10,7 +10,7 @@
 REGATTA_NAMESPACE_BEGIN
 
 // Ends loops early, without an error: a body or another thread calls request(), and every loop
-// that was given the object stops at its next piece.
+// that was given the object begins no further unit.
 class Cancellation {
  public:
   Cancellation() : requested_(false) {}
@@ -18,7 +18,10 @@ class Cancellation {
   Cancellation& operator=(const Cancellation&) = delete;
 
   // relaxed: like an interrupt, it says "look when you can".
-  void request() { requested_.store(true, std::memory_order_relaxed); }
+  void request() {
+    requested_.store(true, std::memory_order_relaxed);
+    detail::process().look_up();
+  }
   bool requested() const { return requested_.load(std::memory_order_relaxed); }
 
  private:
@@ -68,6 +71,7 @@ struct Context {
     } catch (...) {
       failure->record_current();
     }
+    process.look_up();
   }
 
   bool is_inside(const Context* other) const {

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <iterator>
-#include <limits>
 #include <type_traits>
 
 #include "global.hpp"
@@ -29,12 +28,13 @@ inline auto call_with(F& f, Index i) -> decltype(f(i)) {
 }
 #pragma GCC diagnostic pop
 
-// A loop over indices. A unit is `step` of them, so that 32 bits count the units of any loop.
+// A loop over indices. With a step of more than one a unit is that many of them, which one thread
+// does at a stretch.
 template <class Index, class F>
 struct IndexLoop : Loop {
-  IndexLoop(Pool& with, Index begin, std::uint64_t size, std::uint64_t per_unit, F& f)
-      : Loop(with.process(), &IndexLoop::run_range, last_cost()), pool(with), first(begin),
-        count(size), step(per_unit), body(f) {}
+  IndexLoop(Process& in, Index begin, std::uint64_t size, std::uint64_t per_unit, F& f)
+      : Loop(in, &IndexLoop::run_units, last_cost()), first(begin), count(size), step(per_unit),
+        body(f) {}
 
   // One for each type of body, which with a lambda is one for each place in the code.
   static std::atomic<float>& last_cost() {
@@ -42,16 +42,28 @@ struct IndexLoop : Loop {
     return cost;
   }
 
-  static void run_range(Loop& loop, Range range, Desk* desk) {
+  static void run_units(Loop& loop, LoopWork& work) {
     IndexLoop& self = static_cast<IndexLoop&>(loop);
-    const FrameScope scope(Frame{&self.pool, desk, &loop, loop.task}, loop.process);
-    const std::uint64_t from = range.first * self.step;
-    const std::uint64_t to = std::min(range.last * self.step, self.count);
-    const Index stop = self.at(to);
-    F& body = self.body;
-    for (Index i = self.at(from); i < stop; ++i) {
-      call_with(body, i);
+    const FrameScope scope(Frame{&work.pool(), work.desk(), &loop, loop.task}, loop.process);
+    while (work.next()) {
+      work.left_at(self.step == 1 ? self.run_single(work.first(), work.range())
+                                  : self.run_several(work.first(), work.range()));
     }
+  }
+
+  // Both say where they have come to. Functions of their own, which leaves a loop that does nothing
+  // else the registers it needs.
+  REGATTA_NOINLINE Unit run_single(Unit next, StealableRange& range) {
+    for (Index i = at(next); range.claim(++next); ++i) call_with(body, i);
+    return next - 1;
+  }
+
+  REGATTA_NOINLINE Unit run_several(Unit next, StealableRange& range) {
+    while (range.claim(++next)) {
+      const Index stop = at(std::min(next * step, count));
+      for (Index i = at((next - 1) * step); i < stop; ++i) call_with(body, i);
+    }
+    return next - 1;
   }
 
   // Without a sign, since the distance of two indices may be more than the type holds.
@@ -59,31 +71,23 @@ struct IndexLoop : Loop {
     return static_cast<Index>(static_cast<std::uint64_t>(first) + offset);
   }
 
-  Pool& pool;
   const Index first;
   const std::uint64_t count;
   const std::uint64_t step;
   F& body;
 };
 
-// With `batches`, that many units of equal size, each of which one thread does at a stretch.
-inline std::uint64_t unit_size(std::uint64_t count, std::size_t batches) {
-  const std::uint64_t most = std::numeric_limits<Unit>::max() - 1;
-  const std::uint64_t units = batches > 0 ? std::min<std::uint64_t>(batches, most) : most;
-  return count <= units ? 1 : (count - 1) / units + 1;
-}
-
 template <class Index, class F>
 void run_for(Pool& pool, Index begin, Index end, F& f, std::size_t threads, std::size_t batches,
              const Cancellation* token) {
   if (!(begin < end)) return;
   const std::uint64_t count = static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(begin);
-  const std::uint64_t step = unit_size(count, batches);
-  IndexLoop<Index, F> loop(pool, begin, count, step, f);
+  const std::uint64_t step = batches > 0 && batches < count ? (count - 1) / batches + 1 : 1;
+  IndexLoop<Index, F> loop(pool.process(), begin, count, step, f);
   loop.token = token;
   if (batches > 0) loop.max_units = 1;
   const unsigned most = pool.loop_threads();
-  pool.run(loop, static_cast<Unit>((count - 1) / step + 1),
+  pool.run(loop, (count - 1) / step + 1,
            threads < most ? static_cast<unsigned>(threads) : most);
 }
 
@@ -150,6 +154,7 @@ inline void setError(const std::string& message) {
   const detail::Frame& frame = detail::frame_here();
   if (!frame.context || !frame.context->failure) stop(message);
   frame.context->failure->record(std::make_exception_ptr(Error(message)));
+  frame.context->process.look_up();
 }
 
 REGATTA_NAMESPACE_END

@@ -17,23 +17,28 @@ namespace detail {
 class Pool;
 struct Desk;
 
-// A piece is as many units as take about this long: long enough to make the bookkeeping between
-// pieces (some 30 ns) vanish, short enough to be reached by an interrupt or to leave work to others.
+// A stretch is as many units as take about this long: long enough to make the bookkeeping between
+// two of them (some 30 ns) vanish, short enough to leave work to others.
 constexpr double piece_us = 2.0;
-// A body may get slower from one unit to the next; more units than this are never bet on.
 constexpr Unit max_piece = 4096;
-// By how much a piece may be longer than the one before it.
+// By how much a stretch may be longer than the one before it.
 constexpr Unit piece_growth = 32;
+// A stretch that has taken this long has turned out dear, and others take from it.
+constexpr double dear_us = 10.0 * piece_us;
+// Units in a stretch of the main thread while nothing would make it look up.
+constexpr Unit unwatched_units = 64;
+
+class LoopWork;
 
 // A loop while it runs, on the stack of its caller. All but the atomics is written before the
 // gate opens and only read afterwards.
 struct Loop : Context {
-  // Calls the body for the units of the range.
-  using Run = void (*)(Loop& loop, Range range, Desk* desk);
+  // Calls the body for units as long as work.next() gives some.
+  using Run = void (*)(Loop& loop, LoopWork& work);
 
   Loop(Process& in, Run with, std::atomic<float>& last_cost)
-      : Context(in, frame_here().context, &first_exception, nullptr), run(with), slots(nullptr), slot_count(1), threads(1), max_units(max_piece),
-        ticks_per_us(1000.0), start(0), 
+      : Context(in, frame_here().context, &first_exception, nullptr), run(with), ranges(nullptr),
+        range_count(1), threads(1), max_units(max_piece), ticks_per_us(1000.0), start(0),
         task(nullptr), usual_cost(last_cost), cost(0.0f) {}
 
   // For the next loop with the same body: the mean of all units, since a loop may end with short
@@ -48,11 +53,23 @@ struct Loop : Context {
     }
   }
 
+  // A stretch that was begun before this moment and has not ended has turned out dear.
+  Ticks dear_before(Ticks now) const { return now - static_cast<Ticks>(dear_us * ticks_per_us); }
+
+  // Whether a thread that comes would find units.
+  bool has_work(Ticks now) const {
+    const Ticks then = dear_before(now);
+    for (unsigned i = 0; i < range_count; ++i) {
+      if (ranges[i].free() > 0 || ranges[i].is_dear(then)) return true;
+    }
+    return false;
+  }
+
   const Run run;
-  RangeSlot* slots;      // one per thread that may take part, the caller's first
-  unsigned slot_count;
+  StealableRange* ranges;  // one per thread that may take part, the caller's first
+  unsigned range_count;
   unsigned threads;      // that take part at most, the caller included
-  Unit max_units;        // in one piece
+  Unit max_units;        // in one stretch
   double ticks_per_us;
   Ticks start;
   Task* task;            // the pool's task that this loop is part of
@@ -62,9 +79,11 @@ struct Loop : Context {
   // helpers are called, since this loop may be a different one. relaxed: a guess.
   std::atomic<float>& usual_cost;
   // Ticks per unit as the caller last saw it, 0 while unknown. relaxed: a guess to pace by.
-  std::atomic<float> cost;};
+  std::atomic<float> cost;
+};
 
-// Decides for one thread how many units of a loop it takes at once.
+// The adaptive grain: decides for one thread how many units of a loop it runs between two looks at
+// the clock.
 class Pace {
  public:
   Pace(Loop& loop, Ticks now) : loop_(loop), next_(1), cost_(0.0), last_(now) {
@@ -83,19 +102,14 @@ class Pace {
     const Ticks now = ticks_now();
     const double took = static_cast<double>(now - last_);
     last_ = now;
-    plan(std::max(took, 1.0) / units, next_ < max_piece ? next_ * piece_growth : max_piece);
-  }
-
-  // How many of the `size` units that another thread has not begun this one should take over:
-  // a share that leaves enough for everybody to end at about the same time, yet not less than a
-  // piece. They stay open to others until begun.
-  Unit share(Unit size) const {
-    return std::max(size / (2 * loop_.threads), std::min(next_, loop_.max_units));
+    plan(std::max(took, 1.0) / static_cast<double>(units),
+         next_ < max_piece ? next_ * piece_growth : max_piece);
   }
 
   // Fetching a unit from another core costs some 100 ns.
   bool is_worth(Unit size) const {
-    return size > 0 && (cost_ <= 0.0 || size * cost_ > 0.3 * loop_.ticks_per_us);
+    return size > 0 &&
+           (cost_ <= 0.0 || static_cast<double>(size) * cost_ > 0.3 * loop_.ticks_per_us);
   }
 
  private:
@@ -103,7 +117,7 @@ class Pace {
     cost_ = cost;
     const double units = piece_us * loop_.ticks_per_us / cost;
     const Unit limit = std::min(std::min(most, max_piece), loop_.max_units);
-    next_ = units < limit ? std::max<Unit>(1, static_cast<Unit>(units)) : limit;
+    next_ = units < static_cast<double>(limit) ? std::max<Unit>(1, static_cast<Unit>(units)) : limit;
   }
 
   Loop& loop_;
@@ -112,52 +126,28 @@ class Pace {
   Ticks last_;
 };
 
-// Takes over units of another thread into the slot `own`, the caller's first: they come next in
-// the order of the loop. False if there are none worth it.
-inline bool steal(Loop& loop, unsigned own, Pace& pace) {
-  for (unsigned i = 0; i < loop.slot_count; ++i) {
-    RangeSlot& slot = loop.slots[i];
-    if (i == own || !pace.is_worth(slot.peek().size())) continue;
-    const Range range = slot.take([&pace](Unit size) { return pace.share(size); });
-    if (range.size() == 0) continue;
-    loop.slots[own].set(range);
-    pace.restart();
-    return true;
-  }
-  return false;
-}
-
-// Works for the loop, from `now` on, until nothing is left to begin. `after_piece(pace)` is called
-// between pieces.
-template <class AfterPiece>
-void work_for(Loop& loop, Desk* desk, unsigned own, Ticks now, const AfterPiece& after_piece) {
-  try {
-    Pace pace(loop, now);
-    while (!loop.stopped()) {
-      const Range range = loop.slots[own].take([&pace](Unit) { return pace.next(); });
-      if (range.size() == 0) {
-        if (loop.slot_count == 1 || !steal(loop, own, pace)) return;
-        continue;
-      }
-      loop.run(loop, range, desk);
-      // To look at the clock once more would be a tenth of the cost of the smallest loops.
-      if (loop.slot_count == 1 && loop.slots[own].peek().size() == 0) return;
-      pace.finished(range.size());
-      after_piece(pace);
-    }
-  } catch (...) {
-    loop.record_current();
-  }
-  loop.slots[own].clear();
-}
-
 constexpr int max_levels = 3;
 
 // Loops within loops of one thread, the outermost first: helpers look there first, since its
 // units are the largest.
 struct Level {
+  Level() : live(false) {}
   Gate gate;
-  std::unique_ptr<RangeSlot[]> slots;
+  std::unique_ptr<StealableRange[]> ranges;
+  // Whether a loop is under way here. acquire and release: who sees it sees the ranges.
+  std::atomic<bool> live;
+};
+
+// A range for a loop that its caller runs alone. acquire and release as for a Desk.
+struct Solo {
+  Solo() : taken(false) {}
+  bool take() {
+    return !taken.load(std::memory_order_relaxed) && !taken.exchange(true, std::memory_order_acquire);
+  }
+  void give_back() { taken.store(false, std::memory_order_release); }
+
+  StealableRange range;
+  std::atomic<bool> taken;
 };
 
 // Where one thread opens its loops. Those of helpers are their own, others are lent.

@@ -42,6 +42,91 @@ class MainLoopScope {
   const bool main_;
 };
 
+inline LoopWork::LoopWork(Pool& pool, Loop& loop, StealableRange& range, Desk* desk,
+                          Ticks now)
+    : pool_(pool), loop_(loop), range_(range), desk_(desk), main_(loop.process.on_main()),
+      calls_(false), from_(0), at_(0), next_call_(loop.start), pace_(loop, now) {}
+
+inline void LoopWork::run() {
+  try {
+    loop_.run(loop_, *this);
+  } catch (...) {
+    loop_.record_current();
+    range_.set(Range{0, 0});
+  }
+}
+
+// Whether there is a unit to claim, which is first(); false if nothing is left to begin.
+inline bool LoopWork::next() {
+  // To look at the clock once more would be a tenth of the cost of the smallest loops.
+  if (loop_.range_count == 1 && range_.left(at_) == 0) return false;
+  if (at_ > from_) {
+    pace_.finished(at_ - from_);
+    attend();
+  }
+  while (range_.left(at_) > 0 || steal()) {
+    const Unit limit = range_.take(at_, most_units(), pace_.now());
+    // After take(), so that what it had not heard of before will make it look up.
+    if (loop_.stopped()) {
+      range_.set(Range{0, 0});
+      return false;
+    }
+    from_ = at_;
+    if (at_ < limit) return true;
+  }
+  return false;
+}
+
+// Between two stretches. The caller lets others know what a unit costs and calls helpers if there
+// is work for them; the main thread turns to the host now and then.
+inline void LoopWork::attend() {
+  if (main_) {
+    poll_if_due(loop_.process, us_since(loop_.process.last_poll));
+    if (us_since(loop_.start) > wake_us) pool_.ticker_.start();
+  }
+  if (!calls_) return;
+  loop_.cost.store(static_cast<float>(pace_.cost()), std::memory_order_relaxed);
+  if (static_cast<std::int64_t>(pace_.now() - next_call_) < 0) return;
+  if (pool_.is_enough(range_.left(at_), pace_.cost())) {
+    call_helper();
+  }
+}
+
+// One that calls the others; should it find no time, the next is called in a millisecond.
+inline void LoopWork::call_helper() {
+  pool_.call_helpers(1);
+  next_call_ = pace_.now() + static_cast<Ticks>(1000.0 * loop_.ticks_per_us);
+}
+
+// On the main thread nothing but the ticker would end a stretch that turns out dear.
+inline Unit LoopWork::most_units() const {
+  return main_ && !pool_.ticker_.ticks() ? std::min(pace_.next(), unwatched_units) : pace_.next();
+}
+
+// Takes over units of another thread, of a stretch that it is in only where there are no others.
+// False if there are none worth it.
+inline bool LoopWork::steal() {
+  if (loop_.range_count == 1) return false;
+  const Ticks then = loop_.dear_before(pace_.now());
+  bool is_any_dear = false;
+  for (bool dear : {false, true}) {
+    if (dear && !is_any_dear) break;
+    for (unsigned i = 0; i < loop_.range_count; ++i) {
+      StealableRange& other = loop_.ranges[i];
+      if (&other == &range_) continue;
+      is_any_dear = is_any_dear || other.is_dear(then);
+      if (dear ? !other.is_dear(then) : !pace_.is_worth(other.free())) continue;
+      const Range stolen = other.steal(dear);
+      if (stolen.size() == 0) continue;
+      range_.set(stolen);
+      at_ = stolen.first;
+      pace_.restart();
+      return true;
+    }
+  }
+  return false;
+}
+
 inline void Pool::run(Loop& loop, Unit units, unsigned threads) {
   const ThreadState& here = thread_state();
   if (here.frame.pool == this) loop.task = here.frame.task;
@@ -64,68 +149,73 @@ inline void Pool::run(Loop& loop, Unit units, unsigned threads) {
   throw_if_stopped(loop);
 }
 
+// With a range where look_up() finds it; without one left, unit by unit.
 inline void Pool::run_alone(Loop& loop, Unit units) {
-  RangeSlot slot;
-  slot.set(Range{0, units});
-  loop.slots = &slot;
-  const bool main = process_.on_main();
+  Solo* solo = nullptr;
+  for (Solo& one : solos_) {
+    if (one.take()) {
+      solo = &one;
+      break;
+    }
+  }
+  StealableRange own;
+  if (!solo) loop.max_units = 1;
+  loop.ranges = solo ? &solo->range : &own;
+  loop.ranges->reset(Range{0, units});
   const Frame& frame = frame_here();
-  Desk* const desk = frame.pool == this ? frame.desk : nullptr;
-  work_for(loop, desk, 0, loop.start, [this, main, &loop](const Pace& pace) {
-    if (main) attend(loop, pace, nullptr);
-  });
+  LoopWork work(*this, loop, *loop.ranges, frame.pool == this ? frame.desk : nullptr,
+                loop.start);
+  work.run();
+  if (solo) solo->give_back();
 }
 
 inline void Pool::run_together(Loop& loop, Unit units, Desk& desk) {
   Level& level = desk.levels[desk.depth - 1];
-  if (!level.slots) level.slots.reset(new RangeSlot[slot_count()]);
-  loop.slots = level.slots.get();
-  loop.slot_count = slot_count();
-  loop.slots[0].set(Range{0, units});
+  if (!level.ranges) level.ranges.reset(new StealableRange[range_count()]);
+  loop.ranges = level.ranges.get();
+  loop.range_count = range_count();
+  loop.ranges[0].reset(Range{0, units});
+  LoopWork work(*this, loop, loop.ranges[0], &desk, loop.start);
+  level.live.store(true, std::memory_order_release);
   level.gate.open(&loop, loop.threads - 1);
   // Called only after its first unit a helper would do too few of a loop of few, long units.
-  Ticks next_call = loop.start;
   const float usual = loop.usual_cost.load(std::memory_order_relaxed);
   if (is_enough(units - 1, usual)) {
-    next_call = call_first_helper(loop.start);
+    work.call_helper();
   } else if (watching_.load(std::memory_order_relaxed) == 0) {
     rouse();
   }
-
-  work_for(loop, &desk, 0, loop.start, [this, &loop, &next_call](const Pace& pace) {
-    attend(loop, pace, &next_call);
-  });
+  work.call_from_now_on();
+  work.run();
   if (level.gate.close() > 0) wait_for_helpers(loop, desk, level.gate);
+  level.live.store(false, std::memory_order_relaxed);
   // The smallest loops would notice one more look at the clock.
   const double last = std::max(loop.cost.load(std::memory_order_relaxed), usual);
   if (is_enough(units, last)) loop.remember_cost(units);
 }
 
-// Between two pieces of the caller: lets others know what a unit costs, calls helpers if there is
-// work for them, and on the main thread turns to the host now and then.
-inline void Pool::attend(Loop& loop, const Pace& pace, Ticks* next_call) {
-  if (process_.on_main()) poll_if_due(process_, us_since(process_.last_poll));
-  if (!next_call) return;
-  loop.cost.store(static_cast<float>(pace.cost()), std::memory_order_relaxed);
-  if (static_cast<std::int64_t>(pace.now() - *next_call) < 0) return;
-  if (!is_enough(loop.slots[0].peek().size(), pace.cost())) return;
-  *next_call = call_first_helper(pace.now());
-}
-
-// One that calls the others. Returns when to try again, should it find no time.
-inline Ticks Pool::call_first_helper(Ticks now) {
-  call_helpers(1);
-  return now + static_cast<Ticks>(1000.0 * ticks_per_us_);
+// Makes every thread that works for a loop look up before its next unit. A loop that begins just now
+// looks up after its first unit anyway.
+inline void Pool::look_up() {
+  for (unsigned i = 0; i < helper_count_ + guests; ++i) {
+    for (Level& level : desks_[i].levels) {
+      if (!level.live.load(std::memory_order_acquire)) continue;
+      for (unsigned j = 0; j < range_count(); ++j) level.ranges[j].look_up();
+    }
+  }
+  for (Solo& solo : solos_) solo.range.look_up();
 }
 
 // The caller has nothing left to begin. It takes back what helpers have not begun and helps with
 // the loops inside their bodies; loops elsewhere could need a lock that this thread holds.
 inline void Pool::wait_for_helpers(Loop& loop, Desk& desk, Gate& gate) {
+  const bool main = process_.on_main();
   Ticks since = ticks_now();
   while (gate.inside() > 0) {
-    Pace pace(loop, ticks_now());
-    if (!loop.stopped() && steal(loop, 0, pace)) {
-      work_for(loop, &desk, 0, ticks_now(), [this, &loop](const Pace& now) { attend(loop, now, nullptr); });
+    if (main) poll_if_due(process_, us_since(process_.last_poll));
+    if (!loop.stopped() && loop.has_work(ticks_now())) {
+      loop.ranges[0].set(Range{0, 0});
+      LoopWork(*this, loop, loop.ranges[0], &desk, ticks_now()).run();
       since = ticks_now();
     } else if (help_below(desk, loop)) {
       since = ticks_now();
@@ -134,7 +224,6 @@ inline void Pool::wait_for_helpers(Loop& loop, Desk& desk, Gate& gate) {
     } else {
       doze(gate);
     }
-    attend(loop, pace, nullptr);
   }
 }
 
@@ -175,7 +264,7 @@ inline bool Pool::join_loop(Helper& me) {
   if (!loop) return false;
   // While all who watch have work, nobody would see that this loop can use more threads.
   if (stop_watching(me) && helper_count_ > 1 && Gate::has_room(gate->peek()) &&
-      loop->slots[0].peek().size() > 1) {
+      loop->ranges[0].free() > 1) {
     call_helpers(1);
   }
   help(*me.desk, *gate, *loop);
@@ -185,17 +274,18 @@ inline bool Pool::join_loop(Helper& me) {
 
 // Between join() and leave() of the gate.
 inline void Pool::help(Desk& desk, Gate& gate, Loop& loop) {
-  const unsigned own = static_cast<unsigned>(&desk - desks_.get()) + 1;
-  Pace pace(loop, ticks_now());
-  if (steal(loop, own, pace)) {
+  const Ticks now = ticks_now();
+  if (loop.has_work(now)) {
+    StealableRange& own = loop.ranges[static_cast<unsigned>(&desk - desks_.get()) + 1];
+    own.set(Range{0, 0});
+    LoopWork work(*this, loop, own, &desk, now);
     // While the caller's first unit takes its time, each unit is taken to last as long as that.
-    const double so_far = static_cast<double>(pace.now() - loop.start);
+    const double so_far = static_cast<double>(now - loop.start);
+    const double known = loop.cost.load(std::memory_order_relaxed);
     const double usual = loop.usual_cost.load(std::memory_order_relaxed);
-    const double cost = pace.cost() > 0.0 ? pace.cost() : std::max(usual, so_far);
-    if (is_enough(loop.slots[0].peek().size(), cost) && Gate::has_room(gate.peek())) {
-      call_helpers(2);
-    }
-    work_for(loop, &desk, own, ticks_now(), [](const Pace&) {});
+    const double cost = known > 0.0 ? known : std::max(usual, so_far);
+    if (is_enough(loop.ranges[0].free() / 2, cost) && Gate::has_room(gate.peek())) call_helpers(2);
+    work.run();
   }
   leave(gate);
 }
@@ -214,7 +304,7 @@ inline bool Pool::help_below(Desk& desk, const Loop& above) {
       Gate& gate = desks_[i].levels[level].gate;
       Loop* const loop = gate.join(gate.peek());
       if (!loop) continue;
-      helped = loop->is_inside(&above) && loop->slots[0].peek().size() > 0;
+      helped = loop->is_inside(&above) && loop->has_work(ticks_now());
       if (helped) {
         help(desk, gate, *loop);
       } else {

@@ -14,7 +14,7 @@ REGATTA_SHARED inline double tick_rate() {
 
 inline Pool::Pool(Process& in, unsigned helpers, unsigned most)
     : process_(in), helper_count_(helpers), most_(most), ticks_per_us_(tick_rate()),
-      helpers_(new Helper[helpers + guests]), desks_(new Desk[helpers + guests]),
+      helpers_(new Helper[helpers + guests]), desks_(new Desk[helpers + guests]), ticker_(*this),
       watching_(0), started_(0), can_start_(helpers), stopping_(false), dropped_(0),
       waiting_tasks_(0), dropping_(false),
       interrupted_(false) {
@@ -147,6 +147,7 @@ inline void Pool::rest(Helper& me) {
 }
 
 inline void Pool::stop_threads() {
+  ticker_.end();
   std::lock_guard<std::mutex> alone(stop_mutex_);
   std::vector<std::thread> threads;
   {

@@ -10,6 +10,7 @@
 #include "bed.hpp"
 #include "cores.hpp"
 #include "helper.hpp"
+#include "ticker.hpp"
 
 REGATTA_NAMESPACE_BEGIN
 namespace detail {
@@ -34,6 +35,7 @@ class REGATTA_SHARED Pool : public Company {
   // As wait(), but throws nothing: an interrupt is left to the host.
   void finish() noexcept;
   bool busy() const override { return !all_done(false); }
+  void look_up() override;
   // Ends the threads when their tasks are done; they start again when there is work.
   void stop_threads();
   // Destroys the tasks that have not been begun.
@@ -50,6 +52,7 @@ class REGATTA_SHARED Pool : public Company {
  private:
   friend class DeskLease;
   friend class SeatLease;
+  friend class LoopWork;
 
   // Threads, in pool-threads.hpp.
   bool start_one();
@@ -72,8 +75,6 @@ class REGATTA_SHARED Pool : public Company {
   bool help_below(Desk& desk, const Loop& above);
   void run_alone(Loop& loop, Unit units);
   void run_together(Loop& loop, Unit units, Desk& desk);
-  Ticks call_first_helper(Ticks now);
-  void attend(Loop& loop, const Pace& pace, Ticks* next_call);
   void wait_for_helpers(Loop& loop, Desk& desk, Gate& gate);
   void doze(const Gate& gate);
 
@@ -95,13 +96,17 @@ class REGATTA_SHARED Pool : public Company {
   }
 
   // Whether units of this cost, in ticks, are worth waking a helper for.
-  bool is_enough(Unit units, double cost) const { return units * cost > wake_us * ticks_per_us_; }
+  bool is_enough(Unit units, double cost) const {
+    return static_cast<double>(units) * cost > wake_us * ticks_per_us_;
+  }
 
-  // A slot for the caller, then one per desk.
-  unsigned slot_count() const { return helper_count_ + guests + 1; }
+  // One for the caller, then one per desk.
+  unsigned range_count() const { return helper_count_ + guests + 1; }
 
   // Threads that are no helpers and may open loops at the same time; more of them work alone.
   static constexpr unsigned guests = 4;
+  // Loops that their callers run alone at the same time; more of them look up after every unit.
+  static constexpr unsigned solos = 8;
 
   Process& process_;
   const unsigned helper_count_;
@@ -109,6 +114,8 @@ class REGATTA_SHARED Pool : public Company {
   const double ticks_per_us_;
   std::unique_ptr<Helper[]> helpers_;  // then those of guests
   std::unique_ptr<Desk[]> desks_;  // one for each of them
+  Solo solos_[solos];
+  Ticker ticker_;
 
   // relaxed: helpers that see a new loop by themselves within watch_us. A loop that finds none
   // wakes one; a wrong number costs a late start, no more.
@@ -134,6 +141,45 @@ class REGATTA_SHARED Pool : public Company {
   std::atomic<bool> dropping_;
   std::atomic<bool> interrupted_;  // tasks were dropped for that
   Failure failure_;
+};
+
+// One thread at work for a loop.
+class LoopWork {
+ public:
+  LoopWork(Pool& pool, Loop& loop, StealableRange& range, Desk* desk, Ticks now);
+  LoopWork(const LoopWork&) = delete;
+  LoopWork& operator=(const LoopWork&) = delete;
+
+  void run();
+  void call_from_now_on() { calls_ = true; }
+  void call_helper();
+
+  // For Loop::run, which is compiled together with the body.
+  bool next();
+  Unit first() const { return at_; }
+  void left_at(Unit unit) { at_ = unit; }
+  StealableRange& range() { return range_; }
+  Pool& pool() { return pool_; }
+  Desk* desk() { return desk_; }
+
+ private:
+  void attend();
+  Unit most_units() const;
+  bool steal();
+  double us_since(Ticks then) const {
+    return static_cast<double>(pace_.now() - then) / loop_.ticks_per_us;
+  }
+
+  Pool& pool_;
+  Loop& loop_;
+  StealableRange& range_;
+  Desk* const desk_;
+  const bool main_;
+  bool calls_;       // is the caller, who calls helpers when there is work for them
+  Unit from_;        // the first unit of the stretch
+  Unit at_;          // the next one
+  Ticks next_call_;  // not before then
+  Pace pace_;
 };
 
 // A thread's desk for the loop it is about to open; none if it is too deep in loops already or

@@ -72,6 +72,8 @@ class OutputQueue {
 struct Company {
   virtual ~Company() {}
   virtual bool busy() const = 0;
+  // Makes its threads look whether they are to go on.
+  virtual void look_up() = 0;
 };
 
 // All state of the library in one process. It is never destroyed, since threads may use it until
@@ -103,7 +105,10 @@ class REGATTA_SHARED Process {
   // when it began, so that no interrupt outlives what it was meant for.
   // relaxed: says "look when you can", and nothing else is read on the strength of it.
   std::uint32_t interrupts() const { return interrupts_.load(std::memory_order_relaxed); }
-  void count_interrupt() { interrupts_.fetch_add(1, std::memory_order_relaxed); }
+  void count_interrupt() {
+    interrupts_.fetch_add(1, std::memory_order_relaxed);
+    look_up();
+  }
   // Of these, how many have been thrown on the main thread.
   std::uint32_t reported() const { return reported_.load(std::memory_order_relaxed); }
   void report_interrupts() { reported_.store(interrupts(), std::memory_order_relaxed); }
@@ -130,7 +135,12 @@ class REGATTA_SHARED Process {
     }
     return false;
   }
-  void join_company(const Company* one) {
+  // After anything has been stored that ends work.
+  void look_up() noexcept {
+    std::lock_guard<std::mutex> lock(company_mutex_);
+    for (Company* one : company_) one->look_up();
+  }
+  void join_company(Company* one) {
     std::lock_guard<std::mutex> lock(company_mutex_);
     company_.push_back(one);
   }
@@ -157,7 +167,7 @@ class REGATTA_SHARED Process {
   std::atomic<std::uint32_t> reported_;
   std::atomic<long> live_;
   std::mutex company_mutex_;
-  std::vector<const Company*> company_;
+  std::vector<Company*> company_;
 };
 
 // Where all libraries of one ABI find the state. The sizes are compared before anything else is

@@ -1,15 +1,20 @@
 #ifndef REGATTA_CORE_RANGE_HPP
 #define REGATTA_CORE_RANGE_HPP
 
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 
-#include "config.hpp"
+#include "clock.hpp"
 
 REGATTA_NAMESPACE_BEGIN
 namespace detail {
 
-using Unit = std::uint32_t;
+using Unit = std::uint64_t;
 
 struct Range {
   Unit first;
@@ -17,46 +22,149 @@ struct Range {
   Unit size() const { return first < last ? last - first : 0; }
 };
 
-// The units of a loop that belong to one thread and have not been begun, in one word: whoever
-// changes it takes units away from its front, so that each unit is taken exactly once, and a word
-// that compares equal means the same units, however often it changed in between.
-// All operations are relaxed: the word itself says all there is to know. What the units work on
-// was published when the thread joined the loop, their results are when it leaves.
-class RangeSlot {
+// For a few instructions at a time. Whoever waits for long gives its core to the thread that holds
+// the lock, which the system may have stopped.
+class SpinLock {
  public:
-  RangeSlot() : word_(0) { static_cast<void>(apart_); }
-
-  void set(Range range) { word_.store(pack(range), std::memory_order_relaxed); }
-  void clear() { set(Range{0, 0}); }
-  Range peek() const { return unpack(word_.load(std::memory_order_relaxed)); }
-
-  // Takes as many units from the front as `wish(size)` says, at least one; an empty range if
-  // there is none.
-  template <class Wish>
-  Range take(const Wish& wish) {
-    std::uint64_t word = word_.load(std::memory_order_relaxed);
-    for (;;) {
-      const Range all = unpack(word);
-      if (all.size() == 0) return Range{0, 0};
-      const Unit count = std::max<Unit>(1, std::min<Unit>(all.size(), wish(all.size())));
-      const Range rest = {all.first + count, all.last};
-      if (word_.compare_exchange_weak(word, pack(rest), std::memory_order_relaxed)) {
-        return Range{all.first, rest.first};
+  SpinLock() : taken_(false) {}
+  bool try_lock() { return !taken_.exchange(true, std::memory_order_acquire); }
+  void lock() {
+    for (int turn = 0; !try_lock(); ++turn) {
+      if (turn < 64) {
+        pause_cpu(4);
+      } else {
+        sched_yield();
       }
     }
   }
+  void unlock() { taken_.store(false, std::memory_order_release); }
 
  private:
-  static std::uint64_t pack(Range range) {
-    return (static_cast<std::uint64_t>(range.first) << 32) | range.last;
-  }
-  static Range unpack(std::uint64_t word) {
-    return Range{static_cast<Unit>(word >> 32), static_cast<Unit>(word & 0xffffffffU)};
+  std::atomic<bool> taken_;
+};
+
+// A memory barrier that all other threads of the process execute too, so that they need none of
+// their own; membarrier(2). Where the system has none, can_fence_all() is false. The first call may
+// take some milliseconds. No static with a guard: a child forked meanwhile would find it locked.
+#if defined(SYS_membarrier)
+inline bool can_fence_all() {
+  static std::atomic<int> answer(0);
+  const int known = answer.load(std::memory_order_relaxed);
+  if (known != 0) return known > 0;
+  constexpr int register_expedited = 1 << 4;
+  const bool can = syscall(SYS_membarrier, register_expedited, 0) == 0;
+  answer.store(can ? 1 : -1, std::memory_order_relaxed);
+  return can;
+}
+inline bool fence_all() {
+  constexpr int expedited = 1 << 3;
+  return syscall(SYS_membarrier, expedited, 0) == 0;
+}
+#else
+inline bool can_fence_all() { return false; }
+inline bool fence_all() { return false; }
+#endif
+
+// The units that belong to one thread and have not been begun: a stealable range. Its owner begins
+// them from the front, one after the other and without asking anybody, as far as `limit_`; what is
+// behind the limit others may take away, from the rear. Everything but `next_` is changed under the
+// lock.
+//
+// A stretch up to the limit is planned to take some microseconds. Should it turn out dear, others
+// take from it too: the thief sets `bound_` to 0 and makes all threads execute a memory barrier.
+// The owner stores `next_` before it loads `bound_`, and begins no unit that is not below it. So
+// either the owner sees the bound and stops, or the thief sees which unit it has begun; the owner
+// pays for that with two plain instructions per unit, and no barrier.
+class StealableRange {
+ public:
+  StealableRange() : bound_(0), next_(0), limit_(0), last_(0), started_(0) {
+    static_cast<void>(apart_);
   }
 
-  std::atomic<std::uint64_t> word_;
-  // Instead of alignas, which `new` ignores before C++17: no two words share a line.
-  char apart_[cache_line - sizeof(std::atomic<std::uint64_t>)];
+  // The caller's, before there are others in its loop.
+  void reset(Range range) {
+    bound_.store(0, std::memory_order_relaxed);
+    next_.store(range.first, std::memory_order_relaxed);
+    limit_.store(range.first, std::memory_order_relaxed);
+    last_.store(range.last, std::memory_order_relaxed);
+  }
+
+  // The owner's, when it has no units. A thief that comes late may be looking.
+  void set(Range range) {
+    std::lock_guard<SpinLock> lock(lock_);
+    reset(range);
+  }
+
+  // The owner's: it has begun what is before `from` and may begin up to `count` units, as long as
+  // claim() lets it. How far that is.
+  Unit take(Unit from, Unit count, Ticks now) {
+    std::lock_guard<SpinLock> lock(lock_);
+    const Unit last = last_.load(std::memory_order_relaxed);
+    const Unit limit = last - from > count ? from + count : last;
+    next_.store(from, std::memory_order_relaxed);
+    limit_.store(limit, std::memory_order_relaxed);
+    bound_.store(limit, std::memory_order_relaxed);
+    started_.store(now, std::memory_order_relaxed);
+    return limit;
+  }
+
+  // The owner's, before it begins the unit before `next`; false: it is to look up instead.
+  bool claim(Unit next) {
+    next_.store(next, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    return next <= bound_.load(std::memory_order_relaxed);
+  }
+
+  // Makes the owner look up before it begins its next unit. The lock: an owner that takes its units
+  // later sees what was stored before this call.
+  void look_up() {
+    std::lock_guard<SpinLock> lock(lock_);
+    bound_.store(0, std::memory_order_relaxed);
+  }
+
+  // The owner's: how many there are from `from` on.
+  Unit left(Unit from) const { return Range{from, last_.load(std::memory_order_relaxed)}.size(); }
+
+  // Hints, which may be wrong by the time they are read: units that can be had for the asking, and
+  // whether there are any at all of an owner who has not looked up since `then`.
+  Unit free() const { return left(limit_.load(std::memory_order_relaxed)); }
+  bool is_dear(Ticks then) const {
+    return left(next_.load(std::memory_order_relaxed)) > 0 &&
+           static_cast<std::int64_t>(started_.load(std::memory_order_relaxed) - then) < 0;
+  }
+
+  // Takes the rear half of what the owner has not begun, as far as it lies behind the limit; with
+  // `dear` the limit is drawn anew behind the unit that the owner is in.
+  Range steal(bool dear) {
+    const bool fences = dear && can_fence_all();
+    std::unique_lock<SpinLock> lock(lock_, std::try_to_lock);
+    if (!lock.owns_lock()) return Range{0, 0};
+    Unit limit = limit_.load(std::memory_order_relaxed);
+    if (dear) {
+      bound_.store(0, std::memory_order_relaxed);
+      // Without the barrier the owner will look up and draw the limit itself.
+      if (fences && fence_all()) limit = std::min(limit, next_.load(std::memory_order_relaxed));
+      limit_.store(limit, std::memory_order_relaxed);
+    }
+    const Unit next = std::min(limit, next_.load(std::memory_order_relaxed));
+    const Unit last = last_.load(std::memory_order_relaxed);
+    const Unit first = std::max(limit, next + (last - next) / 2);
+    if (first >= last) return Range{0, 0};
+    last_.store(first, std::memory_order_relaxed);
+    return Range{first, last};
+  }
+
+ private:
+  SpinLock lock_;
+  // All relaxed: the lock orders them, and the barrier next_ and bound_. What the units work on was
+  // published when the thread joined the loop, their results are when it leaves.
+  std::atomic<Unit> bound_;
+  std::atomic<Unit> next_;
+  std::atomic<Unit> limit_;
+  std::atomic<Unit> last_;
+  std::atomic<Ticks> started_;
+  // Instead of alignas, which `new` ignores before C++17: no two ranges share a line.
+  char apart_[cache_line];
 };
 
 }  // namespace detail

@@ -1,0 +1,94 @@
+#ifndef REGATTA_CORE_TICKER_HPP
+#define REGATTA_CORE_TICKER_HPP
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "helper.hpp"
+
+REGATTA_NAMESPACE_BEGIN
+namespace detail {
+
+// Makes the main thread look up every poll_us while it is in loops: units that have turned dear would
+// keep it from its host. The loops themselves look at the clock between stretches only.
+class Ticker {
+ public:
+  explicit Ticker(Company& whom) : whom_(whom), wanted_(false), ticks_(false), ending_(false) {}
+  ~Ticker() { end(); }
+  Ticker(const Ticker&) = delete;
+  Ticker& operator=(const Ticker&) = delete;
+
+  bool ticks() const { return ticks_.load(std::memory_order_relaxed); }
+
+  // The main thread's, now and then while it is in a loop of some length.
+  void start() {
+    if (!wanted_.load(std::memory_order_relaxed)) wanted_.store(true, std::memory_order_relaxed);
+    if (!ticks()) wake();
+  }
+
+  // When no loop is under way; start() starts it again.
+  void end() {
+    std::thread ended;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      ending_ = true;
+      ended.swap(thread_);
+    }
+    bell_.notify_all();
+    if (ended.joinable()) ended.join();
+    std::lock_guard<std::mutex> lock(mutex_);
+    ending_ = false;
+    ticks_.store(false, std::memory_order_relaxed);
+  }
+
+ private:
+  REGATTA_NOINLINE void wake() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!thread_.joinable()) {
+      try {
+        SignalsBlocked blocked;
+        thread_ = std::thread([this] { tick(); });
+      } catch (const std::exception&) {  // then stretches stay short
+        return;
+      }
+    }
+    ticks_.store(true, std::memory_order_relaxed);
+    bell_.notify_all();
+  }
+
+  void tick() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    int quiet = 0;
+    while (!ending_) {
+      if (!ticks()) {
+        bell_.wait(lock);
+        quiet = 0;
+        continue;
+      }
+      bell_.wait_for(lock, std::chrono::microseconds(static_cast<long>(poll_us)));
+      if (ending_) return;
+      whom_.look_up();
+      quiet = wanted_.exchange(false, std::memory_order_relaxed) ? 0 : quiet + 1;
+      // Loops often follow each other, and waking takes the main thread some microseconds.
+      if (quiet > 8) ticks_.store(false, std::memory_order_relaxed);
+    }
+  }
+
+  Company& whom_;
+  std::mutex mutex_;
+  std::condition_variable bell_;
+  std::thread thread_;
+  // relaxed: whether stretches may be long, and whether a loop has gone on since the last tick.
+  std::atomic<bool> wanted_;
+  std::atomic<bool> ticks_;
+  bool ending_;  // guarded by the mutex
+};
+
+}  // namespace detail
+REGATTA_NAMESPACE_END
+
+#endif
