@@ -94,8 +94,31 @@ fail <- function(run, index, kind, cnd, event) {
   run$errors[[as.character(index)]] <- cnd
   run$status[[index]] <- element_states[[kind]]
   run$done <- run$done + 1
-  run$stopping <- run$stopping || stops_run(run, kind)
+  if (stops_run(run, kind)) {
+    run_stop(run, index)
+  }
   relay_settled(run, index)
+}
+
+# The error of a run that stops is to be that of lapply(), the first in the order of the elements: those
+# before it that are under way are waited for, but not long, since they may take hours.
+run_stop <- function(run, index) {
+  if (!run$stopping) run$stop_until <- .Call(ffi_clock) + stop_wait
+  run$stopping <- TRUE
+  run$stop_index <- min(run$stop_index, index)
+  # With priorities those before it may not be under way.
+  run$executor$withdraw(if (is.null(run$control$priority)) run$stop_index - 1 else 0)
+}
+
+# Seconds.
+stop_wait <- 0.5
+
+run_stopped <- function(run) {
+  if (!run$stopping) {
+    return(FALSE)
+  }
+  before <- run$status[seq_len(run$stop_index - 1)] != element_states[["pending"]]
+  all(before) || !is.null(run$control$priority) || .Call(ffi_clock) > run$stop_until
 }
 
 stops_run <- function(run, kind) {

@@ -29,6 +29,7 @@ run_new <- function(task, on, control) {
   run$tries <- list()
   run$ending <- list()
   run$stopping <- FALSE
+  run$stop_index <- Inf
   run$idle_deaths <- 0L
   run$active <- run$workers
   run$begun <- Sys.time()
@@ -79,9 +80,10 @@ run_order <- function(run) {
 # Until `settled()`, which is when every element is, or one has failed that stops the run, or `until`
 # (seconds of the monotonic clock) has come; TRUE unless the last.
 run_drive <- function(run, until = Inf, settled = function() run$done >= run$n) {
-  while (!settled() && !run$stopping) {
+  while (!settled() && !run_stopped(run)) {
     left <- until - .Call(ffi_clock)
-    for (event in run$executor$poll(max(0, min(limits_wait(run), left)))) {
+    wait <- min(limits_wait(run), left, if (run$stopping) run$stop_until - .Call(ffi_clock))
+    for (event in run$executor$poll(max(0, wait))) {
       run_take(run, event)
     }
     limits_enforce(run)

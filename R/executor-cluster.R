@@ -17,6 +17,10 @@ new_executor.cluster <- function(on, plan) {
     running = function() cluster_running(pool),
     signal = function(w, how) cluster_signal(pool, w, how),
     respawn = function(w) NA_integer_,
+    withdraw = function(first) {
+      left <- cluster_queue(pool)
+      pool$queue <- left[left <= first]
+    },
     limit = function(active) pool$active <- active,
     tasks = function() task_rows(pool$tasks),
     task = function(index) task_rows(pool$tasks, index),

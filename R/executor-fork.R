@@ -20,6 +20,7 @@ executor_fork <- function(plan) {
     running = function() .Call(ffi_fork_pool_running, pool),
     signal = function(w, how) .Call(ffi_fork_pool_signal, pool, w, how),
     respawn = function(w) spawn(w)$pid,
+    withdraw = function(first) .Call(ffi_fork_pool_withdraw, pool, first),
     limit = function(active) .Call(ffi_fork_pool_limit, pool, as.integer(active)),
     tasks = function() .Call(ffi_fork_pool_tasks, pool, NULL),
     task = function(index) .Call(ffi_fork_pool_tasks, pool, as.double(index)),

@@ -35,6 +35,10 @@ new_executor.regatta_here <- function(on, plan) {
     running = function() list(pid = Sys.getpid(), element = 0, seconds = 0, cpu_seconds = 0),
     signal = function(w, how) FALSE,
     respawn = function(w) NA_integer_,
+    withdraw = function(first) {
+      left <- seq_along(here$queue) > here$done
+      here$queue <- here$queue[!left | here$queue <= first]
+    },
     limit = function(active) NULL,
     tasks = function() task_rows(here$tasks),
     task = function(index) task_rows(here$tasks, index),

@@ -8,6 +8,7 @@
 #   signal(w, how)   1 interrupts the element that worker w runs, 2 asks the worker to end, 3 kills
 #                    it; below 0: sends it the signal of number -how
 #   respawn(w)       starts a worker in the place of one that has died; its pid or NA
+#   withdraw(first)  lets no element begin any more but the first `first` of the run
 #   limit(active)    lets only this many workers begin further elements
 #   tasks()          list(worker, tries, start, end, bytes) of all elements; monotonic seconds
 #   task(index)      the same of one element

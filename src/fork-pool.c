@@ -244,6 +244,12 @@ SEXP ffi_fork_pool_submit(SEXP pointer, SEXP elements) {
   return R_NilValue;
 }
 
+SEXP ffi_fork_pool_withdraw(SEXP pointer, SEXP first) {
+  rg_pool *pool = rg_fork_pool_borrow(pointer);
+  rg_queue_keep_first(pool->control, (int64_t)Rf_asReal(first));
+  return R_NilValue;
+}
+
 SEXP ffi_fork_pool_limit(SEXP pointer, SEXP active) {
   rg_pool *pool = rg_fork_pool_borrow(pointer);
   atomic_store(&pool->control->active, Rf_asInteger(active));

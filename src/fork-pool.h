@@ -77,6 +77,7 @@ void rg_fork_pool_close_worker(rg_worker *worker);
 
 SEXP ffi_fork_pool_create(SEXP elements, SEXP workers, SEXP options);
 SEXP ffi_fork_pool_submit(SEXP pool, SEXP elements);
+SEXP ffi_fork_pool_withdraw(SEXP pool, SEXP first);
 SEXP ffi_fork_pool_limit(SEXP pool, SEXP active);
 SEXP ffi_fork_pool_signal(SEXP pool, SEXP slot, SEXP how);
 SEXP ffi_fork_pool_running(SEXP pool);

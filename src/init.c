@@ -52,6 +52,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_fork_pool_signal, 3),
     ENTRY(ffi_fork_pool_stop, 1),
     ENTRY(ffi_fork_pool_submit, 2),
+    ENTRY(ffi_fork_pool_withdraw, 2),
     ENTRY(ffi_fork_pool_tasks, 2),
     ENTRY(ffi_fork_worker_exit, 1),
     ENTRY(ffi_fork_worker_silence, 1),

@@ -45,6 +45,17 @@ void rg_queue_push(rg_control *control, const int64_t *elements, int64_t count) 
   unlock_queue(control);
 }
 
+void rg_queue_keep_first(rg_control *control, int64_t count) {
+  lock_queue(control);
+  int64_t kept = control->head;
+  for (int64_t i = control->head; i < control->tail; i++) {
+    int64_t element = *place(control, i);
+    if (element < count) *place(control, kept++) = element;
+  }
+  control->tail = kept;
+  unlock_queue(control);
+}
+
 int rg_queue_claim(rg_control *control, int worker, int wanted) {
   rg_slot *slot = &control->slots[worker];
   if (worker >= atomic_load(&control->active)) return 0;

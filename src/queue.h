@@ -9,6 +9,10 @@
 /* Parent: appends elements in this order. */
 void rg_queue_push(rg_control *control, const int64_t *elements, int64_t count);
 
+/* Parent: takes out of the queue all but the first `count` elements of the run. What is claimed stays
+   with its worker. */
+void rg_queue_keep_first(rg_control *control, int64_t count);
+
 /* Worker: claims up to `wanted` elements; returns how many. No more is
    claimed than leaves work for the others. */
 int rg_queue_claim(rg_control *control, int worker, int wanted);

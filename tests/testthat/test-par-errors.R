@@ -161,6 +161,69 @@ test_that("an error cancels what has not been run and what is running", {
   expect_gt(sum(status %in% c("cancelled", "pending")), 100L)
 })
 
+# How long the driver waits for elements before one that has failed.
+local_stop_wait <- function(seconds, env = parent.frame()) {
+  space <- asNamespace("regatta")
+  old <- space$stop_wait
+  rlang::env_binding_unlock(space, "stop_wait")
+  assign("stop_wait", seconds, envir = space)
+  withr::defer({
+    assign("stop_wait", old, envir = space)
+    rlang::env_binding_lock(space, "stop_wait")
+  }, envir = env)
+}
+
+test_that("the error that is reported is the first in the order of the elements", {
+  # However late the first one fails, as far as the driver waits for it.
+  local_stop_wait(300)
+  for (k in 1:30) {
+    err <- expect_error(
+      par_lapply(1:1000, function(i) stop("all fail"), .control = two_workers(workers = 3L)),
+      class = "regatta_error_element"
+    )
+    expect_identical(err$index, 1L)
+  }
+  gate <- withr::local_tempfile()
+  err <- expect_error(
+    par_lapply(1:200, function(i) {
+      if (i == 1L) while (!file.exists(gate)) Sys.sleep(0.01)
+      if (i == 2L) on.exit(file.create(gate))
+      stop("all fail")
+    }, .control = two_workers(batch = 1L)),
+    class = "regatta_error_element"
+  )
+  expect_identical(err$index, 1L)
+  err <- expect_error(
+    par_lapply(1:3, function(i) if (i != 2) stop("fails") else Sys.sleep(0.2),
+      .control = two_workers(workers = 3L)),
+    class = "regatta_error_element"
+  )
+  expect_identical(err$index, 1L)
+})
+
+test_that("while an earlier element is waited for no later one begins, and the wait ends", {
+  dir <- withr::local_tempdir()
+  err <- expect_error(
+    par_lapply(1:500, function(i) {
+      file.create(file.path(dir, i))
+      if (i == 1L) Sys.sleep(300)
+      if (i == 2L) stop("now")
+      Sys.sleep(0.02)
+    }, .control = two_workers(batch = 1L)),
+    class = "regatta_error_element"
+  )
+  expect_identical(err$index, 2L)
+  expect_lte(length(list.files(dir)), 4L)
+  # What has a priority of its own begins before elements of a lower index: these are not waited for.
+  local_stop_wait(300)
+  err <- expect_error(
+    par_lapply(1:3, function(i) if (i == 3L) stop("first") else Sys.sleep(300),
+      .control = two_workers(workers = 1L, priority = 1:3)),
+    class = "regatta_error_element"
+  )
+  expect_identical(err$index, 3L)
+})
+
 test_that("a long element is ended promptly when another fails", {
   marker <- withr::local_tempfile()
   expect_error(
