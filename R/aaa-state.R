@@ -1,11 +1,10 @@
 # State of the package, one place for all of it: `last`, the record of the last run; `plan`, what
 # the workers that are forked next are to do; `fork_warned`, whether the warning about forking in
-# this host has been given; `code_loaded`, whether all functions have been read from disk; `travels`,
-# which shared vectors are serialised as handles: "all", "known" (those that the session of a worker
-# has), "none", or NULL, as shm_travels() finds.
+# this host has been given; `code_loaded`, whether all functions have been read from disk; `handles`,
+# whether shared vectors are serialised as handles now, list(send, pid), where somebody has said so.
 the <- new.env(parent = emptyenv())
 the$last <- NULL
 the$plan <- NULL
 the$fork_warned <- FALSE
 the$code_loaded <- FALSE
-the$travels <- NULL
+the$handles <- NULL

@@ -22,7 +22,7 @@ cluster_send <- function(pool, w, name, args) {
     pool$busy[[w]] <- TRUE
     pool$sent[[w]] <- .Call(ffi_clock)
     tryCatch(
-      travelling(
+      send_handles(
         pool$local[[w]],
         cluster_method("sendData")(pool$nodes[[w]], list(type = "EXEC", data = data, tag = NULL))
       ),
@@ -105,12 +105,4 @@ cluster_read <- function(pool, w) {
   failed <- !inherits(message$value, "regatta_reply")
   pool$busy[[w]] <- !failed && !message$value$last
   list(worker = w, reply = message$value, failed = if (failed) as.character(message$value))
-}
-
-# Evaluates `code`, in which shared vectors are written as handles (`near`) or as their data.
-travelling <- function(near, code) {
-  before <- the$travels
-  on.exit(the$travels <- before)
-  the$travels <- if (near) "all" else "none"
-  code
 }

@@ -30,7 +30,9 @@ cluster_worker_begin <- function(bytes, slots, number, token) {
     library(package, character.only = TRUE)
   }
   control <- job$control
-  .Call(ffi_cluster_worker_begin, c(control$stdout, control$stderr) != "drop")
+  # What the node has by handle goes back as a handle, if the session is near: it has `slots` then.
+  streams <- c(control$stdout, control$stderr) != "drop"
+  .Call(ffi_cluster_worker_begin, streams, !is.null(slots))
   cluster_worker$undo <- cluster_worker_set(job)
   cluster_worker$job <- job
   cluster_worker$token <- token
@@ -40,8 +42,6 @@ cluster_worker_begin <- function(bytes, slots, number, token) {
   if (inherits(cluster_worker$master, c("SOCKnode", "SOCK0node"))) {
     send_at_once(list(cluster_worker$master$con))
   }
-  # Vectors that the node has by handle go back as handles.
-  the$travels <- if (is.null(slots)) "none" else "known"
   evaluate_begin(control, job$seed)
   cluster_reply()
 }
@@ -139,7 +139,6 @@ cluster_worker_end <- function(token) {
 cluster_worker_clear <- function() {
   undo <- cluster_worker$undo
   rm(list = ls(cluster_worker), envir = cluster_worker)
-  the$travels <- NULL
   if (is.null(undo)) {
     return(invisible())
   }

@@ -75,7 +75,7 @@ cluster_start <- function(pool) {
 # Who the nodes are; returns why some cannot be used.
 cluster_meet <- function(pool) {
   shared <- shm_share(charToRaw(pool$token), min = 0) # to be kept until the nodes have read it
-  probe <- travelling(TRUE, serialize(shared, NULL, xdr = FALSE))
+  probe <- send_handles(TRUE, serialize(shared, NULL, xdr = FALSE))
   send_at_once(pool$connections)
   for (w in which(pool$alive)) {
     cluster_send(pool, w, "cluster_worker_hello", list(probe, pool$token))
@@ -121,7 +121,7 @@ cluster_prepare <- function(pool) {
   pool$packed <- lapply(c(near = TRUE, far = FALSE), function(near) {
     if (any(pool$alive & pool$local == near)) {
       min <- if (near && plan$control$shm) plan$control$share_min else Inf
-      travelling(near, closure_pack(job, min))
+      send_handles(near, closure_pack(job, min))
     }
   })
   for (w in which(pool$alive)) {

@@ -14,9 +14,9 @@ shm_array <- function(dim, type = shm_types, fill = NULL, dimnames = NULL) {
 
 # One that is not `reserved` is to be written part by part, then reserved, and only then shown.
 new_shm_array <- function(dim, type, dimnames, reserved) {
-  attributes <- list(class = "shm_array")
+  attributes <- list()
   if (length(dim) > 1L || !is.null(dimnames)) {
-    attributes <- c(list(dim = as.integer(dim), dimnames = dimnames), attributes)
+    attributes <- list(dim = as.integer(dim), dimnames = dimnames)
   }
   .Call(ffi_shm_array_new, type, prod(dim), attributes, shm_limit(), reserved)
 }

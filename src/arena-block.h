@@ -14,7 +14,7 @@ typedef struct rg_block {
   rg_span span;
   void *address;
   int64_t references;
-  int dirty; /* a writable pointer was handed out: pages may be private copies */
+  int lent; /* a vector that was alone on it may write to the mapping: nobody else may use that */
   struct rg_block *next;
 } rg_block;
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "sys-fd.h"
@@ -146,6 +147,11 @@ rg_arena_status rg_arena_write(rg_arena *arena, const rg_piece *pieces, int coun
     at += pieces[i].size;
   }
   return RG_ARENA_OK;
+}
+
+int64_t rg_arena_size(const rg_arena *arena) {
+  struct stat status;
+  return fstat(arena->fd, &status) < 0 ? -1 : whole_pages((int64_t)status.st_size);
 }
 
 void *rg_arena_map(rg_arena *arena, rg_span span) {

@@ -92,6 +92,10 @@ rg_arena_status rg_arena_write(rg_arena *arena, const rg_piece *pieces, int coun
 void *rg_arena_map(rg_arena *arena, rg_span span);
 void rg_arena_unmap(void *address, rg_span span);
 
+/* Bytes of the file in whole pages, as the system says: what lies within can be mapped and read. -1
+   with errno set on failure. */
+int64_t rg_arena_size(const rg_arena *arena);
+
 /* Owner: the span's content is not needed any more. */
 void rg_arena_release(rg_arena *arena, rg_span span);
 

@@ -15,10 +15,7 @@ rg_cluster_slot *rg_cluster_slots_borrow(SEXP slots, int worker) {
 /* A new shared array is all zero. */
 SEXP ffi_cluster_slots_new(SEXP workers, SEXP limit) {
   R_xlen_t size = (R_xlen_t)sizeof(rg_cluster_slot) * Rf_asInteger(workers);
-  SEXP slots = PROTECT(rg_shm_array_of(RAWSXP, size, rg_shm_array_limit(limit)));
-  rg_shm_array_set_class(slots, "shm_counter"); /* written in place, and sent as what it is */
-  UNPROTECT(1);
-  return slots;
+  return rg_shm_array_of(RG_LIVE_SLOTS, size, rg_shm_array_limit(limit));
 }
 
 /* What each process runs now: list(element (0: nothing), seconds, cpu_seconds). */

@@ -187,11 +187,11 @@ SEXP ffi_cluster_worker_restore(void) {
   return R_NilValue;
 }
 
-/* A run begins. What this process has in shared memory, the session has as well. Output is wanted of
+/* A run begins. What this process has in shared memory, the session has as well if it is `near`. Output is wanted of
    the streams (stdout, stderr) for which `wanted` is TRUE. */
-SEXP ffi_cluster_worker_begin(SEXP wanted) {
+SEXP ffi_cluster_worker_begin(SEXP wanted, SEXP near) {
   ffi_cluster_worker_end();
-  rg_region_note_known();
+  rg_region_note_known(Rf_asLogical(near) == TRUE);
   for (int s = 0; s < RG_STREAMS; s++) {
     worker.sent[s] = 0;
     if (LOGICAL(wanted)[s] != TRUE) continue;

@@ -4,7 +4,7 @@
 #include <Rinternals.h>
 
 /* In a worker of a cluster: a batch of elements for the evaluator, and its streams. */
-SEXP ffi_cluster_worker_begin(SEXP wanted);
+SEXP ffi_cluster_worker_begin(SEXP wanted, SEXP near);
 SEXP ffi_cluster_worker_batch(SEXP elements, SEXP tries, SEXP slots, SEXP number, SEXP report);
 SEXP ffi_cluster_worker_divert(void);
 SEXP ffi_cluster_worker_restore(void);

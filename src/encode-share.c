@@ -5,6 +5,7 @@
 
 #include "shm-string.h"
 #include "shm-vector.h"
+#include "string-encoding.h"
 
 SEXP rg_encode_share_map(SEXP list, SEXP (*f)(SEXP x, const void *data), const void *data) {
   SEXP result = list;
@@ -35,13 +36,14 @@ static SEXP share_leaf(SEXP x, const rg_share_sink *sink) {
   int64_t size = (int64_t)XLENGTH(x) * unit;
   if (size < sink->share_from || size == 0) return x;
   if (TYPEOF(x) == STRSXP) {
-    if (rg_shm_string_is_pristine(x, sink->arena)) return x;
+    if (rg_shm_string_has_handle(x, sink->arena)) return x;
     /* A result that R has not made the strings of, as as.character() leaves it, is sent as what they
        are made of: they may never be asked for. */
     if (sink->arena && ALTREP(x) && !rg_shm_string_is(x) && !DATAPTR_OR_NULL(x)) return x;
+    if (!rg_string_have_codes(x, rg_string_native())) return x;
     return rg_shm_string_store(x, sink->store, sink->data);
   }
-  if (rg_shm_vector_is_pristine(x, sink->arena)) return x; /* travels by its own handle */
+  if (rg_shm_vector_has_handle(x, sink->arena)) return x; /* travels by its own handle */
   /* No data in memory: a compact sequence, a mapped file. R's serialisation knows how to
      write such a vector without expanding it. */
   const rg_piece piece = {DATAPTR_OR_NULL(x), size};

@@ -8,6 +8,7 @@
 #include "encode-share.h"
 #include "shm-string.h"
 #include "shm-vector.h"
+#include "string-encoding.h"
 
 /* Vectors up to this many bytes are copied as they are; larger ones are serialised. */
 enum { PLAIN_MAX = 16384 };
@@ -56,7 +57,8 @@ static int encode_atomic(SEXP x, rg_buffer *out) {
 
 static int encode_strings(SEXP x, rg_buffer *out) {
   int64_t length = XLENGTH(x), total = 0;
-  if (length > PLAIN_MAX / 8) return 0;
+  const rg_native native = rg_string_native();
+  if (length > PLAIN_MAX / 8 || !rg_string_have_codes(x, native)) return 0;
   for (int64_t i = 0; i < length; i++) total += LENGTH(STRING_ELT(x, i));
   if (total > PLAIN_MAX || !is_bare(x)) return 0;
   append_byte(out, 'C');
@@ -65,7 +67,7 @@ static int encode_strings(SEXP x, rg_buffer *out) {
     SEXP string = STRING_ELT(x, i);
     int32_t bytes = string == NA_STRING ? -1 : LENGTH(string);
     append(out, &bytes, sizeof bytes);
-    append_byte(out, (char)Rf_getCharCE(string));
+    append_byte(out, (char)rg_string_encoding(string, native));
     if (bytes > 0) append(out, CHAR(string), (size_t)bytes);
   }
   return 1;
@@ -171,17 +173,18 @@ static SEXP decode_atomic(reader *in) {
 
 static SEXP decode_strings(reader *in) {
   int64_t length = take_length(in, sizeof(int32_t) + 1);
+  const rg_native native = rg_string_native();
   SEXP x = PROTECT(Rf_allocVector(STRSXP, (R_xlen_t)length));
   for (int64_t i = 0; i < length; i++) {
     int32_t bytes;
     take(in, &bytes, sizeof bytes);
-    cetype_t encoding = (cetype_t)take_byte(in);
+    unsigned char encoding = (unsigned char)take_byte(in);
     if (bytes < 0) {
       SET_STRING_ELT(x, i, NA_STRING);
       continue;
     }
     if (bytes > in->end - in->at) Rf_error("an encoded value is truncated inside a string");
-    SET_STRING_ELT(x, i, Rf_mkCharLenCE(in->at, bytes, encoding));
+    SET_STRING_ELT(x, i, rg_string_make(in->at, bytes, encoding, native));
     in->at += bytes;
   }
   UNPROTECT(1);

@@ -421,7 +421,7 @@ static void become_worker(rg_pool *pool, int number, rg_pipes pipes, pid_t paren
   rg_fork_pool_forget_all();
   rg_fd_close(&pool->doorbell[0]);
   rg_block_after_fork();
-  rg_region_note_known();
+  rg_region_note_known(1);
   set_streams(pipes[RG_STDOUT][1], pipes[RG_STDERR][1]);
   for (int s = 0; s < RG_STREAMS; s++) {
     worker.reader[s] = pipes[s][0];

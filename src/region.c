@@ -297,8 +297,8 @@ rg_region *rg_region_at(const void *start, int64_t size) {
   return NULL;
 }
 
-void rg_region_note_known(void) {
-  for (rg_region *region = regions; region; region = region->next) region->known = 1;
+void rg_region_note_known(int near) {
+  for (rg_region *region = regions; region; region = region->next) region->known = near;
 }
 
 const rg_region *rg_region_first(void) { return regions; }

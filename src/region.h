@@ -86,8 +86,9 @@ rg_region_key rg_region_key_of(const rg_region *region);
 /* The writable region in which these bytes lie; NULL if there is none. */
 rg_region *rg_region_at(const void *start, int64_t size);
 
-/* This process begins to work for another one: what it has now, that has as well. */
-void rg_region_note_known(void);
+/* This process begins to work for another one: what it has now, that has as well, if it is `near`,
+   on the same machine. */
+void rg_region_note_known(int near);
 
 /* Regions of this process, newest first. */
 const rg_region *rg_region_first(void);

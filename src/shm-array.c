@@ -8,7 +8,7 @@
 #include "shm-vector.h"
 #include "shm-view.h"
 
-static SEXP new_array(SEXPTYPE type, R_xlen_t length, int64_t limit, int reserved) {
+static SEXP new_array(SEXPTYPE type, R_xlen_t length, int64_t limit, int reserved, rg_live kind) {
   int64_t unit = (int64_t)rg_shm_vector_unit(type);
   int64_t size = length > 0 ? (int64_t)length * unit : unit, available = 0;
   rg_region *region;
@@ -18,14 +18,16 @@ static SEXP new_array(SEXPTYPE type, R_xlen_t length, int64_t limit, int reserve
     status = rg_region_create(size, limit, reserved, &region, &available);
   }
   rg_encode_check(status, size, available);
-  SEXP pointer = PROTECT(rg_shm_view_of_region(region, 0, size, length));
-  SEXP x = rg_shm_vector_new(pointer, type);
-  UNPROTECT(1);
+  SEXP pointer = PROTECT(rg_shm_view_of_region(region, 0, size, length, kind));
+  SEXP x = PROTECT(rg_shm_vector_new(pointer, type));
+  SEXP class = PROTECT(Rf_mkString(rg_live_class(kind)));
+  Rf_setAttrib(x, R_ClassSymbol, class);
+  UNPROTECT(3);
   return x;
 }
 
-SEXP rg_shm_array_of(SEXPTYPE type, R_xlen_t length, int64_t limit) {
-  return new_array(type, length, limit, 1);
+SEXP rg_shm_array_of(rg_live kind, R_xlen_t size, int64_t limit) {
+  return new_array(RAWSXP, size, limit, 1, kind);
 }
 
 int64_t rg_shm_array_limit(SEXP limit) {
@@ -47,16 +49,10 @@ void rg_shm_array_set_attributes(SEXP x, SEXP attributes) {
 SEXP ffi_shm_array_new(SEXP type, SEXP length, SEXP attributes, SEXP limit, SEXP reserved) {
   SEXPTYPE wanted = Rf_str2type(CHAR(STRING_ELT(type, 0)));
   SEXP x = PROTECT(new_array(wanted, (R_xlen_t)Rf_asReal(length), rg_shm_array_limit(limit),
-                             Rf_asLogical(reserved) == TRUE));
+                             Rf_asLogical(reserved) == TRUE, RG_LIVE_ARRAY));
   rg_shm_array_set_attributes(x, attributes);
   UNPROTECT(1);
   return x;
-}
-
-void rg_shm_array_set_class(SEXP x, const char *class) {
-  SEXP name = PROTECT(Rf_mkString(class));
-  Rf_setAttrib(x, R_ClassSymbol, name);
-  UNPROTECT(1);
 }
 
 /* Where the elements of an array stand. Found by their address, since R wraps vectors in objects of
@@ -100,7 +96,7 @@ static SEXP same_elements(SEXP x, const place *at) {
   int64_t size = (int64_t)at->length * (int64_t)rg_shm_vector_unit(TYPEOF(x));
   at->region->references++;
   SEXP pointer = PROTECT(
-      rg_shm_view_of_region(at->region, at->data - at->region->data, size, at->length));
+      rg_shm_view_of_region(at->region, at->data - at->region->data, size, at->length, RG_LIVE_ARRAY));
   SEXP same = rg_shm_vector_new(pointer, TYPEOF(x));
   UNPROTECT(1);
   return same;

@@ -4,6 +4,8 @@
 #include <Rinternals.h>
 #include <stdint.h>
 
+#include "shm-view.h"
+
 /* Arrays that every process that has them writes in place, and what keeps writers apart. */
 SEXP ffi_shm_array_new(SEXP type, SEXP length, SEXP attributes, SEXP limit, SEXP reserved);
 SEXP ffi_shm_array_reserve(SEXP x);
@@ -13,13 +15,13 @@ SEXP ffi_shm_array_fill(SEXP x, SEXP value);
 SEXP ffi_shm_array_write(SEXP x, SEXP start, SEXP values);
 SEXP ffi_shm_array_assign(SEXP x, SEXP dim, SEXP subscripts, SEXP values);
 
-/* A shared array without attributes, all zero; the bytes that it has, at least `size` of them;
-   the number of bytes that an R value allows; attributes from a named list, set without a copy. */
-SEXP rg_shm_array_of(SEXPTYPE type, R_xlen_t length, int64_t limit);
+/* `size` bytes that are written in place, all zero, with the class of their kind; the bytes that a
+   shared array has, at least `size` of them; the number of bytes that an R value allows; attributes
+   from a named list, set without a copy. */
+SEXP rg_shm_array_of(rg_live kind, R_xlen_t size, int64_t limit);
 void *rg_shm_array_data(SEXP x, size_t size);
 int64_t rg_shm_array_limit(SEXP limit);
 void rg_shm_array_set_attributes(SEXP x, SEXP attributes);
-void rg_shm_array_set_class(SEXP x, const char *class);
 
 SEXP ffi_shm_lock_new(SEXP limit);
 SEXP ffi_shm_lock_with(SEXP lock, SEXP timeout, SEXP call, SEXP died, SEXP env);

@@ -51,7 +51,7 @@ SEXP ffi_shm_columns_vector(SEXP columns, SEXP type, SEXP length, SEXP attribute
   if (!region || size > region->key.size) Rf_error("there are no columns to make a vector of");
   rg_encode_check(rg_region_freeze(region), size, 0);
   R_ClearExternalPtr(columns);
-  SEXP pointer = PROTECT(rg_shm_view_of_region(region, 0, size, n));
+  SEXP pointer = PROTECT(rg_shm_view_of_region(region, 0, size, n, RG_LIVE_NOT));
   SEXP x = PROTECT(rg_shm_vector_new(pointer, wanted));
   rg_shm_array_set_attributes(x, attributes);
   UNPROTECT(2);

@@ -21,7 +21,7 @@ static pthread_mutex_t *mutex_of(SEXP lock) {
 
 SEXP ffi_shm_lock_new(SEXP limit) {
 #ifdef __linux__
-  SEXP lock = PROTECT(rg_shm_array_of(RAWSXP, sizeof(pthread_mutex_t), rg_shm_array_limit(limit)));
+  SEXP lock = PROTECT(rg_shm_array_of(RG_LIVE_LOCK, sizeof(pthread_mutex_t), rg_shm_array_limit(limit)));
   pthread_mutexattr_t attributes;
   pthread_mutexattr_init(&attributes);
   pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
@@ -30,7 +30,6 @@ SEXP ffi_shm_lock_new(SEXP limit) {
   int failed = pthread_mutex_init(mutex_of(lock), &attributes);
   pthread_mutexattr_destroy(&attributes);
   if (failed) Rf_error("cannot make a lock: %s", strerror(failed));
-  rg_shm_array_set_class(lock, "shm_lock");
   UNPROTECT(1);
   return lock;
 #else
@@ -109,9 +108,8 @@ static _Atomic int64_t *counter_of(SEXP counter) {
 }
 
 SEXP ffi_shm_counter_new(SEXP start, SEXP limit) {
-  SEXP counter = PROTECT(rg_shm_array_of(RAWSXP, sizeof(int64_t), rg_shm_array_limit(limit)));
+  SEXP counter = PROTECT(rg_shm_array_of(RG_LIVE_COUNTER, sizeof(int64_t), rg_shm_array_limit(limit)));
   atomic_store(counter_of(counter), (int64_t)Rf_asReal(start));
-  rg_shm_array_set_class(counter, "shm_counter");
   UNPROTECT(1);
   return counter;
 }

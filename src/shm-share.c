@@ -10,6 +10,7 @@
 #include "shm-string.h"
 #include "shm-vector.h"
 #include "shm-view.h"
+#include "sys-peer.h"
 
 typedef struct {
   rg_region *region; /* begun with the first vector that is stored */
@@ -38,7 +39,7 @@ static SEXP store_in_region(SEXP x, const rg_piece *pieces, int count, void *dat
   rg_region_status status = append(run, pieces, count, &offset, &available);
   rg_encode_check(status, size, available);
   run->region->references++;
-  SEXP pointer = PROTECT(rg_shm_view_of_region(run->region, offset, size, XLENGTH(x)));
+  SEXP pointer = PROTECT(rg_shm_view_of_region(run->region, offset, size, XLENGTH(x), RG_LIVE_NOT));
   SEXP shared = PROTECT(TYPEOF(x) == STRSXP ? rg_shm_string_new(pointer)
                                             : rg_shm_vector_new(pointer, TYPEOF(x)));
   SHALLOW_DUPLICATE_ATTRIB(shared, x);
@@ -100,4 +101,9 @@ SEXP ffi_shm_info(void) {
   SET_VECTOR_ELT(result, 5, Rf_ScalarReal((double)rg_block_bytes()));
   UNPROTECT(1);
   return result;
+}
+
+/* Whether all connections with the port lead to R processes on this machine. */
+SEXP ffi_shm_peer_is_near(SEXP port) {
+  return Rf_ScalarLogical(rg_peer_is_near(Rf_asInteger(port), "R"));
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "shm-view.h"
+#include "string-encoding.h"
 #include "string-index.h"
 #include "sys-memory.h"
 
@@ -15,7 +16,7 @@
  *   numbers    uint32 for each element: the number of its string; left out if `indexed` is 0,
  *              and element i then is string i
  *   ends       uint64 for each distinct string: where it ends in the text
- *   encodings  1 byte for each: R's cetype_t, or NOT_AVAILABLE
+ *   encodings  1 byte for each: see src/string-encoding.h
  *   text
  */
 typedef struct {
@@ -25,7 +26,7 @@ typedef struct {
 } string_header;
 
 static const uint64_t MAGIC = 0x3173676e69727473u; /* "strings1" */
-enum { NOT_AVAILABLE = 255, PARTS = 5 };
+enum { PARTS = 5 };
 
 static R_altrep_class_t class_string;
 
@@ -106,10 +107,10 @@ static void pack_text(packing *pack, const SEXP *strings, string_header *header,
   unsigned char *encodings = pack->encodings = allocate(padded(d) + 8);
   memset(encodings + d, 0, (size_t)(padded(d) - d));
   uint64_t total = 0;
+  const rg_native native = rg_string_native();
   for (int64_t k = 0; k < d; k++) {
-    int missing = strings[k] == NA_STRING;
-    encodings[k] = missing ? NOT_AVAILABLE : (unsigned char)Rf_getCharCE(strings[k]);
-    total += missing ? 0 : (uint64_t)LENGTH(strings[k]);
+    encodings[k] = rg_string_encoding(strings[k], native);
+    total += strings[k] == NA_STRING ? 0 : (uint64_t)LENGTH(strings[k]);
     ends[k] = total;
   }
   char *text = pack->text = allocate((int64_t)total + 1);
@@ -161,58 +162,69 @@ SEXP rg_shm_string_store(SEXP x, SEXP (*store)(SEXP x, const rg_piece *pieces, i
 
 enum { MADE = 0, EXPANDED = 1 };
 
-typedef struct {
-  const string_header *header;
-  const uint32_t *numbers;
+/* The parts, as the header told of them when it was checked: other code of this process, and workers
+   of this run, may have written to it since. */
+typedef struct rg_string_parts {
+  int64_t length, distinct, text_size;
+  rg_native native; /* when the strings are made */
+  const uint32_t *numbers; /* NULL: element i is string i */
   const uint64_t *ends;
   const unsigned char *encodings;
   const char *text;
 } content;
 
-static content content_of(SEXP x) {
-  const char *data = rg_shm_view_read(R_altrep_data1(x));
-  const string_header *header = (const string_header *)data;
-  layout at = layout_of(header);
-  return (content){header, (const uint32_t *)(data + at.numbers), (const uint64_t *)(data + at.ends),
-                   (const unsigned char *)(data + at.encodings), data + at.text};
-}
-
 static void fail_damaged(void) { Rf_error("a character vector in shared memory is damaged"); }
 
-/* `data` has at least `size` bytes; says whether it holds `length` strings. */
-static int is_sound(const string_header *header, int64_t size, R_xlen_t length) {
-  if (size < (int64_t)sizeof *header || header->magic != MAGIC || header->length != length) return 0;
-  int64_t most = size; /* no part is larger */
-  if (header->length < 0 || header->length / 2 > most || header->distinct < 0 ||
-      header->distinct > most || header->text < 0 || header->text > most ||
-      (!header->indexed && header->distinct != header->length)) {
-    return 0;
+/* The `length` strings that stand in the `size` bytes at `data`; an R error if there are none. */
+static content content_at(const void *data, int64_t size, R_xlen_t length) {
+  string_header header;
+  if (size < (int64_t)sizeof header) fail_damaged();
+  memcpy(&header, data, sizeof header);
+  const int64_t most = size; /* no part is larger */
+  if (header.magic != MAGIC || header.length != length || header.length < 0 ||
+      header.length / 2 > most || header.distinct < 0 || header.distinct > most ||
+      header.text < 0 || header.text > most ||
+      (!header.indexed && header.distinct != header.length)) {
+    fail_damaged();
   }
-  return layout_of(header).size <= size;
+  layout at = layout_of(&header);
+  if (at.size > size) fail_damaged();
+  const char *base = data;
+  return (content){header.length,
+                   header.distinct,
+                   header.text,
+                   rg_string_native(),
+                   header.indexed ? (const uint32_t *)(base + at.numbers) : NULL,
+                   (const uint64_t *)(base + at.ends),
+                   (const unsigned char *)(base + at.encodings),
+                   base + at.text};
+}
+
+static const content *content_of(SEXP x) {
+  rg_shm_view_read(R_altrep_data1(x)); /* an R error for a stand-in */
+  return rg_shm_view_get(R_altrep_data1(x))->parts;
 }
 
 /* String number `k`, made if it is not yet. */
 static SEXP string_at(const content *from, SEXP made, uint64_t k) {
-  if (k >= (uint64_t)from->header->distinct) fail_damaged();
+  if (k >= (uint64_t)from->distinct) fail_damaged();
   SEXP string = STRING_ELT(made, (R_xlen_t)k);
-  if (from->encodings[k] == NOT_AVAILABLE && string != NA_STRING) {
-    SET_STRING_ELT(made, (R_xlen_t)k, string = NA_STRING);
+  unsigned char encoding = from->encodings[k];
+  if (encoding == RG_STRING_NA) {
+    if (string != NA_STRING) SET_STRING_ELT(made, (R_xlen_t)k, NA_STRING);
+    return NA_STRING;
   }
-  uint64_t start = k > 0 ? from->ends[k - 1] : 0;
+  uint64_t start = k > 0 ? from->ends[k - 1] : 0, end = from->ends[k];
   /* A new vector is full of empty strings: where this one is empty, that is right. */
-  if (string != R_BlankString || start == from->ends[k]) return string;
-  if (start > from->ends[k] || from->ends[k] > (uint64_t)from->header->text ||
-      from->ends[k] - start > INT32_MAX) {
-    fail_damaged();
-  }
-  string = Rf_mkCharLenCE(from->text + start, (int)(from->ends[k] - start),
-                          (cetype_t)from->encodings[k]);
+  if (string != R_BlankString || start == end) return string;
+  if (start > end || end > (uint64_t)from->text_size || end - start > INT32_MAX) fail_damaged();
+  string = rg_string_make(from->text + start, (int)(end - start), encoding, from->native);
   SET_STRING_ELT(made, (R_xlen_t)k, string);
   return string;
 }
 
 static uint64_t number_of(const content *from, R_xlen_t i) {
-  return from->header->indexed ? from->numbers[i] : (uint64_t)i;
+  return from->numbers ? from->numbers[i] : (uint64_t)i;
 }
 
 /* Keeps the strings that string_Elt() is to look at first. */
@@ -227,8 +239,9 @@ static void remember(SEXP x, int where, SEXP strings, const uint32_t *numbers) {
 static SEXP made_of(SEXP x, const content *from) {
   SEXP made = VECTOR_ELT(R_altrep_data2(x), MADE);
   if (made == R_NilValue) {
-    made = PROTECT(Rf_allocVector(STRSXP, (R_xlen_t)from->header->distinct));
-    remember(x, MADE, made, from->header->indexed ? from->numbers : NULL);
+    made = PROTECT(Rf_allocVector(STRSXP, (R_xlen_t)from->distinct));
+    remember(x, MADE, made, from->numbers);
+    rg_shm_view_get(R_altrep_data1(x))->made = STRING_PTR_RO(made);
     UNPROTECT(1);
   }
   return made;
@@ -255,16 +268,17 @@ __attribute__((always_inline)) static inline void fetch_ahead(const SEXP *string
 /* All strings, by element: of `made`, in which each string is made first, since a look at what it
    is made of would cost as much for every element. */
 static SEXP all_strings(const content *from, SEXP made) {
-  uint64_t distinct = (uint64_t)from->header->distinct;
-  R_xlen_t n = (R_xlen_t)from->header->length;
+  uint64_t distinct = (uint64_t)from->distinct;
+  R_xlen_t n = (R_xlen_t)from->length;
   for (uint64_t k = 0; k < distinct; k++) string_at(from, made, k);
-  if (!from->header->indexed) return made;
+  if (!from->numbers) return made;
   const SEXP *strings = STRING_PTR_RO(made);
   SEXP all = PROTECT(Rf_allocVector(STRSXP, n));
   for (R_xlen_t i = 0; i < n; i++) {
-    if (from->numbers[i] >= distinct) fail_damaged();
+    uint32_t k = from->numbers[i];
+    if (k >= distinct) fail_damaged();
     fetch_ahead(strings, distinct, from->numbers, n, i);
-    SET_STRING_ELT(all, i, strings[from->numbers[i]]);
+    SET_STRING_ELT(all, i, strings[k]);
   }
   UNPROTECT(1);
   return all;
@@ -273,13 +287,37 @@ static SEXP all_strings(const content *from, SEXP made) {
 static SEXP expand(SEXP x) {
   SEXP state = R_altrep_data2(x);
   if (VECTOR_ELT(state, EXPANDED) != R_NilValue) return VECTOR_ELT(state, EXPANDED);
-  content from = content_of(x);
-  SEXP made = made_of(x, &from);
-  SEXP all = all_strings(&from, made);
+  const content *from = content_of(x);
+  SEXP made = made_of(x, from);
+  SEXP all = all_strings(from, made);
   PROTECT(all);
   remember(x, EXPANDED, all, NULL);
   UNPROTECT(1);
   return all;
+}
+
+/* All strings as somebody may write to them: not the ones that were made of the memory, which tell
+   afterwards whether it was done. */
+static SEXP lend(SEXP x) {
+  SEXP all = PROTECT(expand(x)), state = R_altrep_data2(x);
+  if (all == VECTOR_ELT(state, MADE) &&
+      rg_shm_view_state(R_altrep_data1(x)) == RG_VIEW_PRISTINE) {
+    UNPROTECT(1);
+    all = PROTECT(Rf_shallow_duplicate(all));
+    remember(x, EXPANDED, all, NULL);
+  }
+  rg_shm_view_lend(R_altrep_data1(x));
+  UNPROTECT(1);
+  return all;
+}
+
+static int differs(const rg_view *view) {
+  const content *from = view->parts;
+  for (R_xlen_t i = 0; i < view->length; i++) {
+    uint64_t k = number_of(from, i);
+    if (k >= (uint64_t)from->distinct || view->strings[i] != view->made[k]) return 1;
+  }
+  return 0;
 }
 
 /* ALTREP methods, under R's own names. */
@@ -301,19 +339,18 @@ static SEXP string_Elt(SEXP x, R_xlen_t i) {
   if (is_stand_in(x)) Rf_error("this vector is a stand-in for shared memory and has no data here");
   SEXP expanded = VECTOR_ELT(R_altrep_data2(x), EXPANDED);
   if (expanded != R_NilValue) return STRING_ELT(expanded, i);
-  content from = content_of(x);
-  return string_at(&from, made_of(x, &from), number_of(&from, i));
+  const content *from = content_of(x);
+  return string_at(from, made_of(x, from), number_of(from, i));
 }
 
 static void string_Set_elt(SEXP x, R_xlen_t i, SEXP value) {
   SEXP all = expand(x);
-  rg_shm_view_get(R_altrep_data1(x))->dirty = 1;
+  rg_shm_view_change(R_altrep_data1(x));
   SET_STRING_ELT(all, i, value);
 }
 
 static void *string_Dataptr(SEXP x, Rboolean writable) {
-  SEXP all = expand(x);
-  if (writable) rg_shm_view_get(R_altrep_data1(x))->dirty = 1;
+  SEXP all = writable ? lend(x) : expand(x);
   return (void *)STRING_PTR_RO(all);
 }
 
@@ -325,6 +362,7 @@ static const void *string_Dataptr_or_null(SEXP x) {
 
 static SEXP string_Serialized_state(SEXP x) {
   if (is_stand_in(x)) return R_altrep_data2(x);
+  if (rg_shm_view_state(R_altrep_data1(x)) != RG_VIEW_PRISTINE) return NULL;
   return rg_shm_view_handle(R_altrep_data1(x), STRSXP);
 }
 
@@ -340,13 +378,8 @@ static SEXP open_string(SEXP pointer, SEXPTYPE type) {
 
 static SEXP copy_strings(const void *data, int64_t size, SEXPTYPE type, R_xlen_t length) {
   (void)type;
-  const string_header *header = data;
-  if (!is_sound(header, size, length)) fail_damaged();
-  layout at = layout_of(header);
-  const char *base = data;
-  content from = {header, (const uint32_t *)(base + at.numbers), (const uint64_t *)(base + at.ends),
-                  (const unsigned char *)(base + at.encodings), base + at.text};
-  SEXP made = PROTECT(Rf_allocVector(STRSXP, (R_xlen_t)header->distinct));
+  content from = content_at(data, size, length);
+  SEXP made = PROTECT(Rf_allocVector(STRSXP, (R_xlen_t)from.distinct));
   SEXP x = all_strings(&from, made);
   UNPROTECT(1);
   return x;
@@ -366,15 +399,19 @@ static Rboolean string_Inspect(SEXP x, int pre, int deep, int pvec,
     Rprintf("<stand-in for shared memory>\n");
     return TRUE;
   }
-  content from = content_of(x);
-  Rprintf("<shared memory: %.0f strings, %.0f of them distinct>\n", (double)from.header->length,
-          (double)from.header->distinct);
+  const content *from = content_of(x);
+  Rprintf("<shared memory: %.0f strings, %.0f of them distinct>\n", (double)from->length,
+          (double)from->distinct);
   return TRUE;
 }
 
 SEXP rg_shm_string_new(SEXP pointer) {
   rg_view *view = rg_shm_view_get(pointer);
-  if (!is_sound(rg_shm_view_read(pointer), view->size, view->length)) fail_damaged();
+  const content parts = content_at(rg_shm_view_read(pointer), view->size, view->length);
+  view->parts = malloc(sizeof parts);
+  if (!view->parts) Rf_error("cannot allocate %d bytes for shared strings", (int)sizeof parts);
+  *view->parts = parts;
+  view->differs = differs;
   SEXP state = PROTECT(Rf_allocVector(VECSXP, 2));
   SEXP x = R_new_altrep(class_string, pointer, state);
   UNPROTECT(1);
@@ -394,8 +431,9 @@ int rg_shm_string_is(SEXP x) {
   return ALTREP(x) && TYPEOF(x) == STRSXP && ALTREP_CLASS(x) == R_SEXP(class_string);
 }
 
-int rg_shm_string_is_pristine(SEXP x, const rg_arena *arena) {
-  return rg_shm_string_is(x) && rg_shm_view_is_pristine(R_altrep_data1(x), arena);
+int rg_shm_string_has_handle(SEXP x, const rg_arena *arena) {
+  return rg_shm_string_is(x) && rg_shm_view_state(R_altrep_data1(x)) == RG_VIEW_PRISTINE &&
+         rg_shm_view_is_reachable(R_altrep_data1(x), arena);
 }
 
 void rg_shm_string_init(DllInfo *dll) {

@@ -24,7 +24,7 @@ SEXP rg_shm_string_new(SEXP pointer);
 
 /* As for shm-vector.h. */
 SEXP rg_shm_string_stand_in(SEXP x, rg_span span);
-int rg_shm_string_is_pristine(SEXP x, const rg_arena *arena);
+int rg_shm_string_has_handle(SEXP x, const rg_arena *arena);
 int rg_shm_string_is(SEXP x);
 
 #endif

@@ -59,33 +59,32 @@ SEXP rg_shm_vector_new(SEXP pointer, SEXPTYPE type) {
   return R_new_altrep(class_of(type), pointer, R_NilValue);
 }
 
-/* Only what says that it is a shared array, lock or counter is written in place and travels as such.
-   What R has made of one by taking the class away is an ordinary vector: its own from the first
-   write on, its data where it is sent. */
-static int is_live(SEXP x) {
-  return Rf_inherits(x, "shm_array") || Rf_inherits(x, "shm_lock") || Rf_inherits(x, "shm_counter");
+/* Whether `x`, which views an array, says that it is one. */
+static int says_live(SEXP x) {
+  const rg_view *view = rg_shm_view_get(R_altrep_data1(x));
+  return view->live != RG_LIVE_NOT && Rf_inherits(x, rg_live_class(view->live));
 }
 
-static int stands_in_array(SEXP x) {
-  rg_view *view = rg_shm_view_get(R_altrep_data1(x));
-  return view && view->region && view->region->writable;
+static rg_view_state state_of(SEXP x) {
+  rg_view_state state = rg_shm_view_state(R_altrep_data1(x));
+  return state == RG_VIEW_LIVE && !says_live(x) ? RG_VIEW_CHANGED : state;
 }
 
-int rg_shm_vector_is_pristine(SEXP x, const rg_arena *arena) {
-  return rg_shm_vector_is(x) && rg_shm_view_is_pristine(R_altrep_data1(x), arena) &&
-         (!stands_in_array(x) || is_live(x));
+int rg_shm_vector_has_handle(SEXP x, const rg_arena *arena) {
+  return rg_shm_vector_is(x) && state_of(x) != RG_VIEW_CHANGED &&
+         rg_shm_view_is_reachable(R_altrep_data1(x), arena);
 }
 
 int rg_shm_vector_is_original(SEXP x) {
   rg_view *view = rg_shm_vector_is(x) ? rg_shm_view_get(R_altrep_data1(x)) : NULL;
-  return view && !view->duplicated;
+  return view && view->state != RG_VIEW_LOOK;
 }
 
 /* ALTREP methods, under R's own names. */
 
 static SEXP shm_Serialized_state(SEXP x) {
   if (TYPEOF(R_altrep_data2(x)) == RAWSXP) return R_altrep_data2(x);
-  if (stands_in_array(x) && !is_live(x)) return NULL;
+  if (state_of(x) == RG_VIEW_CHANGED) return NULL;
   return rg_shm_view_handle(R_altrep_data1(x), TYPEOF(x));
 }
 
@@ -122,9 +121,9 @@ static const void *data_of(SEXP x) {
 
 static void *shm_Dataptr(SEXP x, Rboolean writable) {
   SEXP pointer = R_altrep_data1(x);
-  if (!writable) return (void *)rg_shm_view_read(pointer);
-  int live = stands_in_array(x) && is_live(x) && !rg_shm_view_get(pointer)->duplicated;
-  return live ? (void *)rg_shm_view_read(pointer) : rg_shm_view_write(pointer);
+  const void *data = rg_shm_view_read(pointer);
+  int in_place = rg_shm_view_get(pointer)->state == RG_VIEW_LIVE && says_live(x);
+  return writable && !in_place ? rg_shm_view_write(pointer) : (void *)data;
 }
 
 /* R duplicates what it is about to hand to `[<-`, whose method for arrays writes to the array itself.
@@ -132,9 +131,10 @@ static void *shm_Dataptr(SEXP x, Rboolean writable) {
    is a copy. NULL: an ordinary copy, R's default. */
 static SEXP shm_Duplicate(SEXP x, Rboolean deep) {
   (void)deep;
-  if (!stands_in_array(x) || !is_live(x)) return NULL;
-  SEXP pointer = PROTECT(rg_shm_view_again(R_altrep_data1(x)));
-  rg_shm_view_get(pointer)->duplicated = 1;
+  rg_view *view = rg_shm_view_get(R_altrep_data1(x));
+  int live = view && (view->state == RG_VIEW_LIVE || view->state == RG_VIEW_LOOK);
+  if (!live || !says_live(x)) return NULL;
+  SEXP pointer = PROTECT(rg_shm_view_look(R_altrep_data1(x)));
   SEXP same = rg_shm_vector_new(pointer, TYPEOF(x));
   UNPROTECT(1);
   return same;

@@ -24,9 +24,8 @@ SEXP rg_shm_vector_new(SEXP pointer, SEXPTYPE type);
    x, its data cannot be read. */
 SEXP rg_shm_vector_stand_in(SEXP x, rg_span span);
 
-/* Whether `x` is a shared vector as its owner left it, in `arena` or in a region, so that its
-   handle says all. */
-int rg_shm_vector_is_pristine(SEXP x, const rg_arena *arena);
+/* Whether the handle of `x` says all about it and leads somewhere, into `arena` or to a region. */
+int rg_shm_vector_has_handle(SEXP x, const rg_arena *arena);
 
 /* Whether `x` is a shared vector that R has not made by duplicating one. */
 int rg_shm_vector_is_original(SEXP x);

@@ -16,24 +16,34 @@ typedef struct {
   int32_t type;
   int64_t length;
   int64_t offset, size; /* of the span */
-  int64_t writable;
+  int64_t live; /* rg_live */
   rg_region_key key; /* of an arena only the tag */
 } rg_handle;
 
 static rg_arena *context_arena;
+static int context_run;
 static rg_copy context_copy;
 
 void rg_shm_view_begin(rg_arena *arena, rg_copy copy) {
+  context_run = 1;
   context_arena = arena;
   context_copy = copy;
 }
 
 void rg_shm_view_finish(void) {
+  context_run = 0;
   context_arena = NULL;
   context_copy = RG_COPY_NONE;
 }
 
+const char *rg_live_class(rg_live kind) {
+  static const char *const classes[RG_LIVE_KINDS] = {NULL, "shm_array", "shm_lock", "shm_counter",
+                                                     "regatta_slots"};
+  return classes[kind];
+}
+
 static void free_view(rg_view *view) {
+  free(view->parts);
   if (view->own) munmap(view->own, (size_t)view->size);
   if (view->block) rg_block_close(view->block);
   if (view->region) rg_region_close(view->region);
@@ -67,6 +77,13 @@ SEXP rg_shm_view_of_block(rg_block *block, R_xlen_t length) {
                   .offset = block->span.offset,
                   .size = block->span.size,
                   .length = length};
+  /* Who may write to the block's mapping, for as long as it likes, must not write to this vector. */
+  if (block->lent && !(view.data = view.own = rg_arena_map(block->arena, block->span))) {
+    int saved = errno;
+    rg_block_close(block);
+    errno = saved;
+    return NULL;
+  }
   return wrap(&view);
 }
 
@@ -74,10 +91,12 @@ static void fail_to_map(int64_t size) {
   Rf_error("cannot map %.0f bytes of shared memory: %s", (double)size, strerror(errno));
 }
 
-SEXP rg_shm_view_of_region(rg_region *region, int64_t offset, int64_t size, R_xlen_t length) {
-  rg_view view = {.region = region, .offset = offset, .size = size, .length = length};
+SEXP rg_shm_view_of_region(rg_region *region, int64_t offset, int64_t size, R_xlen_t length,
+                           rg_live live) {
+  rg_view view = {.region = region, .offset = offset, .size = size, .length = length, .live = live};
   if (region->writable) {
     view.data = region->data + offset;
+    view.state = RG_VIEW_LIVE;
   } else {
     view.data = view.own = rg_region_map(region, offset, size);
     if (!view.own) {
@@ -91,7 +110,7 @@ SEXP rg_shm_view_of_region(rg_region *region, int64_t offset, int64_t size, R_xl
 }
 
 SEXP rg_shm_view_of_file(int fd, int64_t size, R_xlen_t length) {
-  rg_view content = {.size = size, .length = length};
+  rg_view content = {.size = size, .length = length, .state = RG_VIEW_CHANGED};
   SEXP pointer = wrap(&content); /* first: an R error would lose the mapping */
   void *address = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
   if (address == MAP_FAILED) return NULL;
@@ -100,10 +119,12 @@ SEXP rg_shm_view_of_file(int fd, int64_t size, R_xlen_t length) {
   return pointer;
 }
 
-SEXP rg_shm_view_again(SEXP pointer) {
+SEXP rg_shm_view_look(SEXP pointer) {
   rg_view *view = rg_shm_view_get(pointer);
   view->region->references++;
-  return rg_shm_view_of_region(view->region, view->offset, view->size, view->length);
+  SEXP look = rg_shm_view_of_region(view->region, view->offset, view->size, view->length, view->live);
+  rg_shm_view_get(look)->state = RG_VIEW_LOOK;
+  return look;
 }
 
 static rg_view *view_with_data(SEXP pointer) {
@@ -123,33 +144,59 @@ static void take_snapshot(rg_view *view) {
   view->data = view->own = own;
 }
 
-void *rg_shm_view_write(SEXP pointer) {
-  rg_view *view = view_with_data(pointer);
-  if (view->region && view->region->writable && !view->own) take_snapshot(view);
+/* Vectors on one block read the same mapping. One that may be written to needs another, unless it
+   is alone, and then nobody else may come to it. */
+static void lend(rg_view *view) {
   if (view->block && !view->own && view->block->references > 1) {
     view->own = rg_arena_map(view->block->arena, view->block->span);
     if (!view->own) fail_to_map(view->size);
     view->data = view->own;
   }
-  if (view->block && !view->own) view->block->dirty = 1;
-  view->dirty = 1;
+  if (view->block && !view->own) view->block->lent = 1;
+  view->state = RG_VIEW_LENT;
+}
+
+void *rg_shm_view_write(SEXP pointer) {
+  rg_view *view = view_with_data(pointer);
+  switch (view->state) {
+  case RG_VIEW_PRISTINE:
+    lend(view);
+    break;
+  case RG_VIEW_LIVE:
+  case RG_VIEW_LOOK:
+    take_snapshot(view);
+    view->state = RG_VIEW_CHANGED;
+    break;
+  case RG_VIEW_LENT:
+  case RG_VIEW_CHANGED:
+    break;
+  }
   return view->data;
 }
 
-/* R code that only reads asks for writable pointers as well: what counts is whether a page has
-   been written to, of which the system then made a private copy. */
-static int is_changed(const rg_view *view) {
-  int snapshot = view->region && view->region->writable;
-  return snapshot || rg_memory_is_copied(view->data, view->size) != 0;
+void rg_shm_view_lend(SEXP pointer) {
+  rg_view *view = view_with_data(pointer);
+  if (view->state == RG_VIEW_PRISTINE) view->state = RG_VIEW_LENT;
 }
 
-int rg_shm_view_is_pristine(SEXP pointer, const rg_arena *arena) {
+void rg_shm_view_change(SEXP pointer) { view_with_data(pointer)->state = RG_VIEW_CHANGED; }
+
+rg_view_state rg_shm_view_state(SEXP pointer) {
   rg_view *view = rg_shm_view_get(pointer);
-  if (!view || !(view->block || view->region)) return 0;
-  if (view->dirty && is_changed(view)) return 0;
+  if (!view) return RG_VIEW_CHANGED;
+  if (view->state == RG_VIEW_LOOK) return RG_VIEW_LIVE;
+  if (view->state != RG_VIEW_LENT) return view->state;
+  /* -1: the system does not tell. */
+  int used = view->differs ? view->differs(view) : rg_memory_is_copied(view->data, view->size);
+  if (used > 0) view->state = RG_VIEW_CHANGED;
+  return used == 0 ? RG_VIEW_PRISTINE : RG_VIEW_CHANGED;
+}
+
+int rg_shm_view_is_reachable(SEXP pointer, const rg_arena *arena) {
+  rg_view *view = rg_shm_view_get(pointer);
   if (view->block) return view->block->arena == arena;
   /* A worker's result must not hang on memory that the worker may drop, or take with it. */
-  return !arena || arena->owner == getpid() || view->region->known;
+  return view->region && (!arena || arena->owner == getpid() || view->region->known);
 }
 
 /* Handles. */
@@ -170,32 +217,31 @@ SEXP rg_shm_view_span_handle(rg_span span, SEXPTYPE type, R_xlen_t length) {
   return handle_raw(&handle);
 }
 
-/* Whether what is being serialised goes to a process that can attach: R code decides, which
-   can see who serialises. */
-static int travels(const rg_region *region) {
-  if (context_arena) return 1;
+/* Whether what is being serialised goes to a process that can attach. What a run sends is settled:
+   the session has what is known. Else R code decides, which can see who serialises. */
+static int goes_to_reader(const rg_region *region) {
+  if (context_run) return context_arena || region->known;
   SEXP package = PROTECT(Rf_mkString("regatta"));
   SEXP space = PROTECT(R_FindNamespace(package));
-  SEXP known = PROTECT(Rf_ScalarLogical(region->known));
-  SEXP call = PROTECT(Rf_lang2(Rf_install("shm_travels"), known));
+  SEXP call = PROTECT(Rf_lang1(Rf_install("sends_handles")));
   int yes = Rf_asLogical(Rf_eval(call, space)) == TRUE;
-  UNPROTECT(4);
+  UNPROTECT(3);
   return yes;
 }
 
 SEXP rg_shm_view_handle(SEXP pointer, SEXPTYPE type) {
   rg_view *view = rg_shm_view_get(pointer);
-  if (!view || !rg_shm_view_is_pristine(pointer, context_arena)) return NULL;
+  if (!rg_shm_view_is_reachable(pointer, context_arena)) return NULL;
   if (view->block) {
     return context_arena ? rg_shm_view_span_handle(view->block->span, type, view->length) : NULL;
   }
-  if (!travels(view->region)) return NULL;
+  if (!goes_to_reader(view->region)) return NULL;
   rg_handle handle = {.form = HANDLE_REGION,
                       .type = (int32_t)type,
                       .length = view->length,
                       .offset = view->offset,
                       .size = view->size,
-                      .writable = view->region->writable,
+                      .live = view->live,
                       .key = rg_region_key_of(view->region)};
   return handle_raw(&handle);
 }
@@ -250,14 +296,13 @@ static SEXP resolve_arena(const rg_handle *handle, const rg_shm_view_maker *make
              "it stood in is gone",
              (double)handle->length);
   }
-  check_span(handle, atomic_load(&context_arena->shared->end), maker);
+  /* Of the file itself: what the processes have written down about it may have been overwritten. */
+  check_span(handle, rg_arena_size(context_arena), maker);
   rg_span span = {handle->offset, handle->size};
   rg_block *block = wants_copy(maker) ? NULL : rg_block_open(context_arena, span);
-  if (block && block->dirty && !rg_memory_is_copied(block->address, span.size)) block->dirty = 0;
-  if (block && !block->dirty) return open_view(rg_shm_view_of_block(block, (R_xlen_t)handle->length), handle, maker);
-  /* Not as the owner left it in this process; as it is in the file, it is. */
-  if (block) rg_block_close(block);
-  if (!block && !wants_copy(maker) && errno != ENOMEM) fail_to_map(handle->size);
+  SEXP pointer = block ? rg_shm_view_of_block(block, (R_xlen_t)handle->length) : NULL;
+  if (pointer) return open_view(pointer, handle, maker);
+  if (!wants_copy(maker) && errno != ENOMEM) fail_to_map(handle->size);
   SEXP x = PROTECT(copy_mapped(rg_arena_map(context_arena, span), handle, maker));
   if (!rg_block_owns(context_arena, span.offset)) rg_arena_release(context_arena, span);
   UNPROTECT(1);
@@ -287,13 +332,15 @@ void rg_shm_view_refuse(rg_region_status status, const rg_region_key *key) {
 
 static SEXP resolve_region(const rg_handle *handle, const rg_shm_view_maker *maker) {
   rg_region *region;
-  int writable = handle->writable != 0;
+  if (handle->live < 0 || handle->live >= RG_LIVE_KINDS) {
+    Rf_error("the handle of a shared vector is damaged: there is no kind %.0f", (double)handle->live);
+  }
   check_span(handle, handle->key.size, maker);
-  rg_region_status status = rg_region_attach(&handle->key, writable, &region);
+  rg_region_status status = rg_region_attach(&handle->key, handle->live != RG_LIVE_NOT, &region);
   if (status != RG_REGION_OK) rg_shm_view_refuse(status, &handle->key);
   if (!wants_copy(maker)) {
     SEXP pointer = rg_shm_view_of_region(region, handle->offset, handle->size,
-                                         (R_xlen_t)handle->length);
+                                         (R_xlen_t)handle->length, (rg_live)handle->live);
     return open_view(pointer, handle, maker);
   }
   char *data = rg_region_map(region, handle->offset, handle->size);

@@ -1,8 +1,8 @@
 detritus <- detritus_snapshot()
 
 travel <- function(x, min = 1e5) {
-  packed <- closure_pack(x, min)
-  bytes <- travelling(TRUE, serialize(packed$bytes, NULL))
+  packed <- send_handles(TRUE, closure_pack(x, min))
+  bytes <- send_handles(TRUE, serialize(packed$bytes, NULL))
   list(value = closure_unpack(unserialize(bytes)), size = length(bytes))
 }
 

@@ -11,7 +11,7 @@ test_that("a /dev/shm of 4 MB makes no difference", {
     size <- as.numeric(system("df --output=size -k /dev/shm | tail -n 1", intern = TRUE))
     values <- par_lapply(1:4, function(i) rep(i + 0, 4e6),
       .control = par_control(workers = 2L, progress = FALSE))
-    shared <- unserialize(serialize(shm_share(rep(1.5, 8e6)), NULL))
+    shared <- unserialize(with_shm_handles(serialize(shm_share(rep(1.5, 8e6)), NULL)))
     array <- shm_array(8e6)
     array[8e6] <- 2
     list(

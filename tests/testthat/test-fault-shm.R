@@ -1,6 +1,6 @@
 share_and_wait <- function(folder) {
   shared <- shm_share(list(runif(1e6), rep(c("a", "b"), 1e5)))
-  writeBin(serialize(shared, NULL), file.path(folder, "part"))
+  writeBin(with_shm_handles(serialize(shared, NULL)), file.path(folder, "part"))
   file.rename(file.path(folder, "part"), file.path(folder, "handle"))
   Sys.sleep(600)
 }
@@ -39,7 +39,7 @@ test_that("another user cannot attach", {
   dir.create(folder, mode = "0777")
   withr::defer(unlink(folder, recursive = TRUE))
   shared <- shm_share(runif(1e6))
-  bytes <- serialize(shared, NULL)
+  bytes <- with_shm_handles(serialize(shared, NULL))
   got <- fault_run(
     function(bytes) tryCatch(unserialize(bytes), error = conditionMessage), list(bytes),
     wrap = c("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"), base = folder
@@ -65,7 +65,7 @@ test_that("the size of what others map cannot be changed, nor what is frozen", {
       write = vapply(ours, function(path) {
         change(sprintf("printf x | dd of=%s bs=1 seek=8192 conv=notrunc", path))
       }, ""),
-      intact = identical(unserialize(serialize(shared, NULL)), shared),
+      intact = identical(unserialize(with_shm_handles(serialize(shared, NULL))), shared),
       array = sum(array != 0)
     )
   })$value

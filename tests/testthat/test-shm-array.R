@@ -85,7 +85,7 @@ test_that("what was copied is ordinary: writing to it leaves the array alone", {
 
 test_that("an array travels by handle and stays the same memory", {
   x <- filled(1000)
-  bytes <- serialize(x, NULL)
+  bytes <- with_shm_handles(serialize(x, NULL))
   expect_lt(length(bytes), 1000)
   y <- unserialize(bytes)
   y[1] <- -1

@@ -48,10 +48,10 @@ test_that("waiting for a lock ends in time, with an error", {
 
 test_that("both travel by handle", {
   counter <- shm_counter()
-  again <- unserialize(serialize(counter, NULL))
+  again <- unserialize(with_shm_handles(serialize(counter, NULL)))
   shm_add(again, 3)
   expect_identical(shm_value(counter), 3)
-  lock <- unserialize(serialize(shm_lock(), NULL))
+  lock <- unserialize(with_shm_handles(serialize(shm_lock(), NULL)))
   expect_identical(with_shm_lock(lock, 1), 1)
 })
 

@@ -1,0 +1,260 @@
+detritus <- detritus_snapshot()
+
+# What a vector stands on: handed over by a handle, or a result of a map, alone or with another one on
+# the same memory.
+origins <- list(
+  shared = function(x) shm_share(x, min = 0),
+  received = function(x) {
+    keep <- shm_share(x, min = 0)
+    unserialize(with_shm_handles(serialize(keep, NULL)))
+  },
+  result = function(x) {
+    par_lapply(1L, function(i) x, .control = two_workers(workers = 1L, shm_min = 0))[[1L]]
+  },
+  twin = function(x) {
+    both <- par_lapply(1L, function(i) x, .control = two_workers(workers = 1L, shm_min = 0))
+    again <- par_lapply(1:2, function(i) both[[1L]], .control = two_workers(shm_min = 0))
+    again[[2L]]
+  }
+)
+
+test_that("a changed vector of any type travels as what its holder sees", {
+  turn <- 0L
+  poke <- shm_poke()
+  routes <- shm_routes()
+  wrong <- character()
+  for (kind in shm_kinds) {
+    plain <- shm_example(kind)
+    value <- shm_other(kind)
+    for (origin in c("received", "result", "twin")) {
+      for (change in names(shm_changes(poke))) {
+        x <- origins[[origin]](plain)
+        expect_true(is_shm(x))
+        seen <- shm_changes(poke)[[change]](x, 5L, value)
+        wanted <- seen
+        expected <- shm_changes(poke)[[change]](shm_copy(plain), 5L, value)
+        if (!identical(wanted, expected)) wrong <- c(wrong, paste(kind, origin, change))
+        # All of them are tried in test-shm-random.R.
+        turn <- turn %% (length(routes) - 2L) + 1L
+        for (route in names(routes)[c(1L, 2L, 2L + turn)]) {
+          got <- routes[[route]](seen)
+          if (!identical(got, expected)) wrong <- c(wrong, paste(kind, origin, change, route))
+        }
+      }
+    }
+  }
+  expect_identical(wrong, character())
+})
+
+test_that("what is changed inside of a list, a data frame, an attribute or a slot travels so", {
+  poke <- shm_poke()
+  setClass("slotted", representation(v = "ANY"), where = globalenv())
+  withr::defer(removeClass("slotted", where = globalenv()))
+  holders <- list(
+    list = list(function(x) list(1, list(x)), function(h) h[[2L]][[1L]], function(h, v) {
+      h[[2L]][[1L]] <- v
+      h
+    }),
+    frame = list(function(x) data.frame(x = I(x)), function(h) unclass(h$x), function(h, v) {
+      h$x <- I(v)
+      h
+    }),
+    attribute = list(function(x) structure(1, note = x), function(h) attr(h, "note"), function(h, v) {
+      attr(h, "note") <- v
+      h
+    }),
+    slot = list(function(x) new("slotted", v = x), function(h) h@v, function(h, v) {
+      h@v <- v
+      h
+    })
+  )
+  for (kind in shm_kinds) {
+    plain <- shm_example(kind)
+    value <- shm_other(kind)
+    for (holder in names(holders)) {
+      parts <- holders[[holder]]
+      for (by in c("poke", "assign")) {
+        held <- shm_share(parts[[1L]](plain), min = 0)
+        inner <- parts[[2L]](held)
+        if (by == "poke") {
+          poke(inner, 3L, value)
+        } else {
+          inner[3L] <- value
+        }
+        held <- parts[[3L]](held, inner)
+        expected <- parts[[2L]](held)
+        expect_identical(expected[[3L]], value)
+        for (route in c("serialize", "handle", "map", "call")) {
+          got <- parts[[2L]](shm_routes()[[route]](held))
+          expect_identical(got, expected, info = paste(kind, holder, by, route))
+        }
+      }
+    }
+  }
+})
+
+test_that("strings that were changed in place are sent", {
+  x <- unserialize(with_shm_handles(serialize(shm_share(shm_example("character")), NULL)))
+  x[7] <- "NEW"
+  expect_identical(par_lapply(1, function(i) x, .control = two_workers())[[1L]][[7L]], "NEW")
+  l <- unserialize(with_shm_handles(serialize(list(s = shm_share(shm_example("character"), min = 0)), NULL)))
+  l$s[1] <- "CHANGED"
+  expect_identical(unserialize(with_shm_handles(serialize(l, NULL)))$s[[1L]], "CHANGED")
+})
+
+test_that("a worker's and a node's changes come back, and nobody else sees them", {
+  poke <- shm_poke()
+  withr::local_preserve_seed()
+  cluster <- parallel::makePSOCKcluster(1L)
+  withr::defer(parallel::stopCluster(cluster))
+  parallel::clusterCall(cluster, function(paths) .libPaths(paths), .libPaths())
+  control <- two_workers(shm_min = 0)
+  for (kind in shm_kinds) {
+    plain <- shm_example(kind)
+    value <- shm_other(kind)
+    expected <- replace(plain, 2L, value)
+    for (origin in names(origins)) {
+      x <- origins[[origin]](plain)
+      got <- par_lapply(1:2, function(i) {
+        poke(x, 2L, value)
+        x
+      }, .control = control)
+      expect_identical(got, list(expected, expected), info = paste(kind, origin))
+      expect_identical(par_value(par_call(poke(x, 2L, value), .control = control)), expected)
+      change <- function(v, value) {
+        v[2L] <- value
+        v
+      }
+      environment(change) <- globalenv()
+      expect_identical(parallel::clusterCall(cluster, change, x, value)[[1L]], expected)
+      on_node <- par_lapply(1L, function(i) {
+        x[2L] <- value
+        x
+      }, .on = cluster, .control = two_workers(workers = NULL, shm_min = 0))
+      expect_identical(on_node[[1L]], expected, info = paste(kind, origin))
+      expect_identical(x, plain, info = paste(kind, origin))
+    }
+  }
+})
+
+test_that("a table that data.table has changed by reference travels as it is", {
+  skip_if_not_installed("data.table")
+  control <- two_workers(shm_min = 0)
+  make <- function(i) data.table::data.table(a = shm_example("double"), s = shm_example("character"))
+  tables <- par_lapply(1:2, make, .control = control)
+  z <- data.table::setalloccol(tables[[1L]])
+  for (j in c("a", "s")) {
+    data.table::set(z, 1:3, j, shm_other(if (j == "a") "double" else "character"))
+  }
+  expected <- make(1)
+  data.table::set(expected, 1:3, "a", -1.5)
+  data.table::set(expected, 1:3, "s", "changed")
+  for (got in list(
+    par_lapply(1, function(i) z, .control = control)[[1L]], par_value(par_call(z, .control = control)),
+    unserialize(serialize(z, NULL)), unserialize(with_shm_handles(serialize(z, NULL)))
+  )) {
+    expect_identical(got$a, expected$a)
+    expect_identical(got$s, expected$s)
+    expect_identical(shm_copy(z$s), expected$s)
+  }
+  expect_identical(tables[[2L]]$s, make(2)$s)
+  in_worker <- par_lapply(1:2, function(i) {
+    w <- data.table::setalloccol(data.table::copy(tables[[2L]]))
+    data.table::set(w, 2L, "s", "in a copy")
+    data.table::set(tables[[2L]], 3L, "s", "in place")
+    list(w, tables[[2L]])
+  }, .control = control)
+  expect_identical(in_worker[[2L]][[1L]]$s[[2L]], "in a copy")
+  expect_identical(in_worker[[1L]][[1L]]$s, replace(make(2)$s, 2L, "in a copy"))
+  expect_identical(in_worker[[1L]][[2L]]$s, replace(make(2)$s, 3L, "in place"))
+  expect_identical(in_worker[[2L]][[2L]]$s, replace(make(2)$s, 3L, "in place"))
+})
+
+test_that("results that stand on the same memory do not change with each other", {
+  poke <- shm_poke()
+  control <- two_workers(shm_min = 0)
+  for (kind in shm_kinds) {
+    plain <- shm_example(kind)
+    value <- shm_other(kind)
+    first <- par_lapply(1L, function(i) plain, .control = control)[[1L]]
+    # Before and after the first was lent to code that may write.
+    second <- par_lapply(1L, function(i) first, .control = control)[[1L]]
+    poke(first, 1L, plain[[1L]])
+    third <- par_lapply(1L, function(i) second, .control = control)[[1L]]
+    poke(first, 4L, value)
+    poke(third, 6L, value)
+    expect_identical(first, replace(plain, 4L, value))
+    expect_identical(second, plain)
+    expect_identical(third, replace(plain, 6L, value))
+    sent <- par_lapply(1L, function(i) list(first, second, third), .control = control)[[1L]]
+    expect_identical(sent, list(replace(plain, 4L, value), plain, replace(plain, 6L, value)))
+  }
+})
+
+test_that("who was alone on a result when it was lent cannot write to a later one", {
+  # C code that keeps its pointer while R runs, as an Rcpp vector does.
+  library <- fault_compile("
+    #include <Rinternals.h>
+    SEXP hold(SEXP x, SEXP f) {
+      double *v = REAL(x);
+      SEXP call = PROTECT(Rf_lang1(f));
+      SEXP later = PROTECT(Rf_eval(call, R_GlobalEnv));
+      v[0] = -1;
+      UNPROTECT(2);
+      return later;
+    }", "hold")
+  dll <- dyn.load(library)
+  withr::defer(dyn.unload(library))
+  control <- two_workers(workers = 1L, shm_min = 0)
+  x <- par_lapply(1L, function(i) as.double(1:20000), .control = control)[[1L]]
+  later <- .Call(getNativeSymbolInfo("hold", dll), x, function() {
+    par_lapply(1L, function(i) x, .control = control)[[1L]]
+  })
+  expect_identical(x[[1L]], -1)
+  expect_identical(later, as.double(1:20000))
+})
+
+test_that("what was only read is still a handle", {
+  shared <- shm_share(list(as.double(1:1e5), rep(c("a", "b"), 5e4), sprintf("s%d", 1:1e5)))
+  order(shared[[3L]])
+  expect_identical(colSums(matrix(shared[[1L]], 100)), colSums(matrix(shared[[1L]], 100)))
+  invisible(list(match("a", shared[[2L]]), factor(shared[[2L]]), order(shared[[1L]])))
+  expect_lt(length(with_shm_handles(serialize(shared, NULL))), 2000)
+})
+
+test_that("an array is live in objects that say so, and ordinary in all others", {
+  for (n in c(10L, 1000L)) {
+    x <- shm_array(n)
+    x[] <- seq_len(n)
+    travel <- function(v) unserialize(with_shm_handles(serialize(v, NULL)))
+    named <- x
+    attr(named, "note") <- "a"
+    plain <- unclass(x)
+    stripped <- shm_array(n)
+    class(stripped) <- NULL
+    for (v in list(x, named)) {
+      y <- travel(v)
+      y[2] <- -2
+      expect_identical(x[[2L]], -2)
+      x[2] <- 2
+    }
+    for (v in list(plain, stripped)) {
+      y <- travel(v)
+      y[2] <- -2
+      expect_identical(v[[2L]], if (identical(v, plain)) 2 else 0)
+      expect_identical(x[[2L]], 2)
+    }
+    keep <- stripped
+    stripped[3] <- 5
+    expect_identical(keep[[3L]], 0)
+    # The name of a class makes no array of anything.
+    forged <- structure(shm_share(as.double(1:10000), min = 0), class = "shm_array")
+    expect_false(is_shm_array(forged))
+    expect_false(is_shm_array(travel(forged)))
+  }
+})
+
+test_that("nothing is left behind", {
+  gc()
+  expect_no_detritus(detritus)
+})
