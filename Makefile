@@ -63,5 +63,5 @@ soak: ## repeat the suite and the leak check until it breaks or ROUNDS (10) are 
 
 clean: ## remove what was built; .lib/ stays
 	rm -rf .build
-	rm -f src/*.o src/*.so
+	rm -f src/*.o src/*.so src/Makevars
 	@for part in c cpp; do $(MAKE) -s -C tests/$$part clean; done

@@ -2,9 +2,13 @@
 # the workers that are forked next are to do; `fork_warned`, whether the warning about forking in
 # this host has been given; `code_loaded`, whether all functions have been read from disk; `handles`,
 # whether shared vectors are serialised as handles now, list(send, pid), where somebody has said so.
+# `h5_about`, what the package was built with for HDF5, FALSE without; `pid`, the process that loaded
+# the package.
 the <- new.env(parent = emptyenv())
 the$last <- NULL
 the$plan <- NULL
 the$fork_warned <- FALSE
 the$code_loaded <- FALSE
 the$handles <- NULL
+the$h5_about <- NULL
+the$pid <- NULL

@@ -230,6 +230,27 @@ error_posix <- function(what, failure, advice = NULL, call = NULL) {
   )
 }
 
+# `failure` is what C++ code says about a file: message, path, name, chunk, filter, advice.
+error_h5 <- function(failure, call = NULL) {
+  known <- function(text) if (nzchar(text)) text else NULL
+  new_error(
+    "regatta_error_h5", failure$message, path = failure$path, name = known(failure$name),
+    chunk = known(failure$chunk), filter = known(failure$filter),
+    body = as.character(known(failure$advice)), call = call
+  )
+}
+
+error_h5_missing <- function(call = NULL) {
+  new_error(
+    "regatta_error_h5", "regatta was built without libhdf5, which HDF5 files need.",
+    body = paste(
+      "Install it (Debian, Ubuntu: libhdf5-dev and libdeflate-dev; Fedora: hdf5-devel and",
+      "libdeflate-devel; Homebrew: hdf5 and libdeflate), then install regatta again."
+    ),
+    call = call
+  )
+}
+
 # `reason` is the system's own text, as of strerror().
 error_start <- function(workers, reason, advice = NULL, call = NULL) {
   message <- sprintf("cannot start any of %d workers: %s.", as.integer(workers), reason)
@@ -283,6 +304,11 @@ warning_globals <- function() {
     "found by the package globals, which is not installed. Install it, or pass what FUN needs as arguments."
   )
   new_warning("regatta_warning_globals", message)
+}
+
+warning_rounded <- function(place) {
+  message <- sprintf("whole numbers of %s are above 2^53 and were rounded: R's numbers are doubles.", place)
+  new_warning("regatta_warning_rounded", message)
 }
 
 warning_fork <- function(host) {

@@ -1,4 +1,5 @@
 .onLoad <- function(libname, pkgname) {
+  the$pid <- Sys.getpid()
   progress_register("progressr", progressr_backend)
 }
 

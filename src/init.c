@@ -6,6 +6,7 @@
 #include "cluster-worker.h"
 #include "evaluator.h"
 #include "fork-pool.h"
+#include "h5-entry.h"
 #include "posix-sem.h"
 #include "posix-shm.h"
 #include "regatta-info.h"
@@ -57,6 +58,12 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_fork_worker_exit, 1),
     ENTRY(ffi_fork_worker_silence, 1),
     ENTRY(ffi_fork_worker_spawn, 4),
+    ENTRY(ffi_h5_about, 0),
+    ENTRY(ffi_h5_describe, 2),
+    ENTRY(ffi_h5_list, 2),
+    ENTRY(ffi_h5_read, 7),
+    ENTRY(ffi_h5_stats, 8),
+    ENTRY(ffi_h5_values, 3),
     ENTRY(ffi_memory_anon, 1),
     ENTRY(ffi_memory_keep_freed, 0),
     ENTRY(ffi_memory_malloced, 0),

@@ -3,7 +3,7 @@
 set -euo pipefail
 stamp="$REGATTA_LIB/.regatta-sources"
 sources=$(
-  for part in DESCRIPTION NAMESPACE LICENSE R src inst man demo data; do
+  for part in DESCRIPTION NAMESPACE LICENSE configure cleanup R src inst man demo data; do
     if [ -e "$part" ]; then find "$part" -type f ! -name '*.o' ! -name '*.so' -print0; fi
   done | sort -z | xargs -0 sha256sum | sha256sum
 )

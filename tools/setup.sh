@@ -89,6 +89,16 @@ need_command "$(R CMD config CXX | cut -d ' ' -f 1)" build-essential "the C++ co
 need_command nm binutils "reads the symbols of the built library"
 if [ "$goal" = valgrind ]; then need_command valgrind valgrind "make valgrind"; fi
 if [ "$goal" = bench ] && apt_here; then need_file /usr/include/tbb/version.h libtbb-dev; fi
+# The package does without them, but its functions for HDF5 then only say so.
+case $goal in
+  demo | test | bench)
+    if apt_here; then
+      need_file /usr/include/hdf5/serial/hdf5.h libhdf5-dev
+      need_file /usr/include/libdeflate.h libdeflate-dev
+    fi
+    ;;
+esac
+if [ "$goal" = test ] && apt_here; then need_file /usr/lib/python3/dist-packages/h5py python3-h5py; fi
 if needs_pandoc && apt_here; then need_command pandoc pandoc "builds the vignettes"; fi
 
 packages=$goal

@@ -1,0 +1,225 @@
+# A matrix in an HDF5 file: where it is and what it is like, never a handle of the file. Each use opens
+# the file, so that the object can go to any process that sees the same files.
+
+h5_matrix <- function(path, name, plane = NULL, dimnames = TRUE) {
+  h5_needed()
+  path <- h5_path(path)
+  name <- h5_name(name)
+  facts <- h5_call(ffi_h5_describe, path, name)
+  plane <- h5_plane(plane, facts$extents)
+  dim <- c(rev(facts$extents), 1, 1)[1:2]
+  names <- h5_given_names(dimnames, path, name, dim)
+  structure(
+    list(
+      path = path, name = name, dim = h5_dim(dim), dimnames = names, plane = plane,
+      type = if (facts$boolean) "boolean" else facts$type,
+      chunk = if (length(facts$chunk) > 0L) h5_dim(c(rev(facts$chunk), 1)[1:2]),
+      layout = facts$layout, filters = facts$filters, stored = facts$stored, transposed = FALSE
+    ),
+    class = "h5_matrix"
+  )
+}
+
+# R's own matrices have integer extents; a file may have more.
+h5_dim <- function(dim) {
+  if (all(dim <= .Machine$integer.max)) as.integer(dim) else dim
+}
+
+# The dimensions of the file behind the two of the matrix, in the file's order.
+h5_plane <- function(plane, extents, call = rlang::caller_env()) {
+  further <- rev(extents)[-(1:2)]
+  if (is.null(plane) && all(further == 1)) {
+    return(rep(1, max(0L, length(extents) - 2L)))
+  }
+  ok <- is.numeric(plane) && length(plane) == length(further) && !anyNA(plane) &&
+    all(plane >= 1 & plane <= further & plane == trunc(plane))
+  if (!ok) {
+    must <- sprintf(
+      "%d whole number%s of at most %s, since the dataset is one of %s", length(further),
+      if (length(further) == 1L) "" else "s", paste(format(further, trim = TRUE), collapse = ", "),
+      paste(format(rev(extents), trim = TRUE), collapse = " x ")
+    )
+    if (length(further) == 0L) must <- "`NULL` for a dataset of up to two dimensions"
+    abort_argument("plane", plane, must, call = call)
+  }
+  rev(as.double(plane))
+}
+
+h5_given_names <- function(dimnames, path, name, dim, call = rlang::caller_env()) {
+  if (is.logical(dimnames) && length(dimnames) == 1L && !is.na(dimnames)) {
+    return(if (dimnames) h5_stored_names(path, name, dim))
+  }
+  if (is.null(dimnames)) {
+    return(NULL)
+  }
+  ok <- is.list(dimnames) && length(dimnames) == 2L && all(vapply(1:2, function(k) {
+    is.null(dimnames[[k]]) || length(dimnames[[k]]) == dim[[k]]
+  }, NA))
+  if (!ok) {
+    must <- sprintf("`TRUE`, `FALSE` or a list of names for %.0f rows and %.0f columns", dim[[1L]], dim[[2L]])
+    abort_argument("dimnames", dimnames, must, call = call)
+  }
+  lapply(dimnames, function(names) if (!is.null(names)) as.character(names))
+}
+
+is_h5_matrix <- function(x) inherits(x, "h5_matrix")
+
+check_h5_matrix <- function(x, argument = "m", call = rlang::caller_env()) {
+  if (!is_h5_matrix(x)) {
+    abort_argument(argument, x, "a matrix in a file, as `h5_matrix()` makes it", call = call)
+  }
+  x
+}
+
+dim.h5_matrix <- function(x) {
+  x <- unclass(x)
+  if (x$transposed) rev(x$dim) else x$dim
+}
+
+dimnames.h5_matrix <- function(x) {
+  x <- unclass(x)
+  if (x$transposed && !is.null(x$dimnames)) rev(x$dimnames) else x$dimnames
+}
+
+t.h5_matrix <- function(x) {
+  fields <- unclass(x)
+  fields$transposed <- !fields$transposed
+  structure(fields, class = class(x))
+}
+
+`[.h5_matrix` <- function(x, i, j, drop = TRUE) {
+  # One subscript, which may be empty, or two.
+  single <- nargs() - (!missing(drop)) < 3L
+  if (single && !missing(i)) {
+    abort_argument("i", i, "one of two subscripts: `m[i, j]`; a matrix in a file has no single ones")
+  }
+  rows <- if (missing(i)) NULL else h5_positions(i, x, 1L)
+  columns <- if (missing(j)) NULL else h5_positions(j, x, 2L)
+  h5_part(x, rows, columns, isTRUE(drop) && !single)
+}
+
+# NULL for all. Positions are whole numbers from 1 to the extent.
+h5_positions <- function(index, x, k, call = rlang::caller_env()) {
+  extent <- dim(x)[[k]]
+  axis <- c("row", "column")[[k]]
+  names <- dimnames(x)[[k]]
+  if (is.factor(index)) index <- as.integer(index)
+  if (is.character(index)) {
+    found <- match(index, names)
+    if (anyNA(found)) {
+      h5_subscript_error(sprintf("there is no %s %s", axis, quoted(index[is.na(found)][[1L]])), x, call)
+    }
+    return(found)
+  }
+  if (is.logical(index)) {
+    if (anyNA(index)) h5_subscript_error("a logical subscript is `NA`", x, call)
+    if (length(index) > extent) {
+      h5_subscript_error(sprintf("%d logical subscripts for %.0f %ss", length(index), extent, axis), x, call)
+    }
+    return(which(rep_len(index, extent)))
+  }
+  if (!is.numeric(index)) {
+    h5_subscript_error(sprintf("%s is no subscript", describe_value(index)), x, call)
+  }
+  if (anyNA(index)) h5_subscript_error(sprintf("a %s is `NA`", axis), x, call)
+  index <- trunc(index)
+  if (any(index < 0)) {
+    if (any(index > 0)) h5_subscript_error("positive and negative subscripts are mixed", x, call)
+    away <- unique(-index[index >= -extent & index < 0])
+    return(if (length(away) == 0L) NULL else seq_len(extent)[-away])
+  }
+  index <- index[index != 0]
+  if (length(index) > 0L && max(index) > extent) {
+    h5_subscript_error(sprintf("there is no %s %.0f: the matrix has %.0f", axis, max(index), extent), x, call)
+  }
+  index
+}
+
+h5_subscript_error <- function(what, x, call) {
+  failure <- list(
+    message = sprintf("%s (%s).", what, h5_place(x)), path = unclass(x)$path, name = unclass(x)$name,
+    chunk = "", filter = "", advice = ""
+  )
+  signal_error(error_h5(failure, rlang::error_call(call)))
+}
+
+h5_place <- function(x) {
+  x <- unclass(x)
+  sprintf("`%s` in %s", x$name, x$path)
+}
+
+h5_r_type <- function(x) {
+  switch(unclass(x)$type,
+    boolean = "logical",
+    int8 = , uint8 = , int16 = , uint16 = , int32 = "integer",
+    "double"
+  )
+}
+
+h5_part <- function(x, rows, columns, drop, call = rlang::caller_env()) {
+  fields <- unclass(x)
+  fast <- if (fields$transposed) columns else rows
+  slow <- if (fields$transposed) rows else columns
+  part <- h5_call(
+    ffi_h5_read, fields$path, fields$name, fields$plane, slow, fast, h5_r_type(x), h5_threads(NULL),
+    call = call
+  )
+  if (part$rounded) warning(warning_rounded(h5_place(x)))
+  names <- dimnames(x)
+  extent <- dim(x)
+  if (!is.null(rows)) extent[[1L]] <- length(rows)
+  if (!is.null(columns)) extent[[2L]] <- length(columns)
+  values <- part$values
+  dim(values) <- if (fields$transposed) rev(extent) else extent
+  if (fields$transposed) values <- t(values)
+  if (!is.null(names)) {
+    if (!is.null(rows) && !is.null(names[[1L]])) names[[1L]] <- names[[1L]][rows]
+    if (!is.null(columns) && !is.null(names[[2L]])) names[[2L]] <- names[[2L]][columns]
+    dimnames(values) <- names
+  }
+  if (drop) drop(values) else values
+}
+
+as.matrix.h5_matrix <- function(x, ...) {
+  h5_part(x, NULL, NULL, drop = FALSE)
+}
+
+format.h5_matrix <- function(x, ...) {
+  fields <- unclass(x)
+  shape <- function(dim) {
+    paste(formatC(if (fields$transposed) rev(dim) else dim, format = "d", big.mark = ","), collapse = " x ")
+  }
+  names <- dimnames(x)
+  example <- function(k) {
+    if (is.null(names[[k]])) "none" else shorten(paste(utils::head(names[[k]], 4L), collapse = ", "), 50L)
+  }
+  c(
+    sprintf("<h5_matrix> %s of %s", shape(fields$dim), fields$type),
+    sprintf("  dataset   %s%s", fields$name, if (fields$transposed) ", transposed" else ""),
+    if (length(fields$plane) > 0L) sprintf("  plane     %s", paste(rev(fields$plane), collapse = ", ")),
+    sprintf("  file      %s", fields$path),
+    sprintf("  stored    %s, %s", h5_layout(fields, shape), format_bytes(fields$stored)),
+    if (length(fields$filters) > 0L) sprintf("  filters   %s", paste(fields$filters, collapse = ", ")),
+    sprintf("  rows      %s", example(1L)),
+    sprintf("  columns   %s", example(2L))
+  )
+}
+
+h5_layout <- function(fields, shape) {
+  if (is.null(fields$chunk)) fields$layout else paste("chunks of", shape(fields$chunk))
+}
+
+print.h5_matrix <- function(x, ...) {
+  writeLines(format(x, ...))
+  invisible(x)
+}
+
+# A list would show its fields.
+str.h5_matrix <- function(object, ...) {
+  writeLines(paste0(" ", format(object)[[1L]]))
+  invisible(NULL)
+}
+
+length.h5_matrix <- function(x) {
+  prod(dim(x))
+}

@@ -1,0 +1,62 @@
+# Names of rows and columns, where a format stores them beside the matrix. In R's order: rows run
+# along the last dimension of the file.
+
+h5_stored_names <- function(path, name, dim) {
+  name <- sub("^/+", "", name)
+  found <- h5_names_of_hdf5array(path, name)
+  if (is.null(found)) found <- h5_names_of_anndata(path, name)
+  if (is.null(found)) found <- h5_names_of_loom(path, name)
+  # What does not fit belongs to something else.
+  found <- lapply(1:2, function(k) if (length(found[[k]]) == dim[[k]]) as.character(found[[k]]))
+  if (all(lengths(found) == 0L)) NULL else found
+}
+
+# Of HDF5Array: a group beside the dataset, whose members are called by the number of the dimension.
+h5_names_of_hdf5array <- function(path, name) {
+  group <- paste0(sub("[^/]*$", "", name), ".", sub("^.*/", "", name), "_dimnames")
+  found <- lapply(1:2, function(k) h5_values(path, paste0(group, "/", k)))
+  if (all(lengths(found) == 0L)) NULL else found
+}
+
+# Of AnnData: lines of the file are cells. The attribute _index names the column with the names.
+h5_names_of_anndata <- function(path, name) {
+  if (!grepl("^(X$|layers/|raw/X$)", name)) {
+    return(NULL)
+  }
+  variables <- if (startsWith(name, "raw/")) "raw/var" else "var"
+  found <- lapply(c(variables, "obs"), h5_anndata_index, path = path)
+  if (all(lengths(found) == 0L)) NULL else found
+}
+
+h5_anndata_index <- function(group, path) {
+  index <- h5_values(path, group, "_index")
+  columns <- c(if (is.character(index)) index, "_index", "index")
+  for (column in unique(columns)) {
+    found <- h5_values(path, paste0(group, "/", column))
+    if (!is.null(found)) {
+      return(found)
+    }
+  }
+  NULL
+}
+
+# Of Loom: lines of the file are genes.
+h5_names_of_loom <- function(path, name) {
+  if (!grepl("^(matrix$|layers/)", name)) {
+    return(NULL)
+  }
+  first <- function(group, columns) {
+    for (column in columns) {
+      found <- h5_values(path, paste0(group, "/", column))
+      if (!is.null(found)) {
+        return(found)
+      }
+    }
+    NULL
+  }
+  found <- list(
+    first("col_attrs", c("CellID", "obs_names", "cell_names")),
+    first("row_attrs", c("Gene", "var_names", "gene_names", "Accession"))
+  )
+  if (all(lengths(found) == 0L)) NULL else found
+}

@@ -1,0 +1,160 @@
+# Statistics of rows and columns of a matrix in a file, in one pass over it.
+
+h5_stat_names <- c("sum", "mean", "var", "sd", "min", "max", "nnz", "count")
+
+h5_stats <- function(m, margin, stats = c("sum", "mean"), na.rm = FALSE, groups = NULL, rows = NULL,
+                     columns = NULL, threads = NULL, memory = "64MiB", progress = FALSE) {
+  h5_needed()
+  stats <- check_subset(stats, "stats", h5_stat_names)
+  margin <- h5_check_margin(margin)
+  if (!is.null(groups) && length(margin) != 1L) {
+    abort_argument("groups", groups, "`NULL` where statistics of rows and columns are asked for")
+  }
+  what <- list(
+    margin = margin, stats = stats, na_rm = check_flag(na.rm, "na.rm"),
+    threads = h5_threads(threads), memory = check_bytes(memory, "memory"),
+    progress = check_flag(progress, "progress")
+  )
+  axes <- h5_axes(m, list(rows, columns), groups, margin)
+  found <- h5_totals(m, axes, what)
+  results <- lapply(margin, function(k) h5_table(found[[k]], axes, k, what, m))
+  if (any(vapply(found[margin], function(f) f$rounded, NA))) warning(warning_rounded(h5_place(m)))
+  if (length(margin) == 1L) results[[1L]] else stats::setNames(results, c("rows", "columns"))
+}
+
+h5_check_margin <- function(margin, call = rlang::caller_env()) {
+  if (!is.numeric(margin) || !(identical(as.double(margin), 1) || identical(as.double(margin), 2) ||
+    setequal(margin, 1:2))) {
+    abort_argument("margin", margin, "1 (rows), 2 (columns) or `c(1, 2)`", call = call)
+  }
+  sort(as.integer(margin))
+}
+
+# For each of the two dimensions: `chosen`, positions or NULL for all; `group`, NULL or the group of
+# each index from 0, -1 for none; `count` of groups, and their `levels`.
+h5_axes <- function(m, chosen, groups, margin, call = rlang::caller_env()) {
+  lapply(1:2, function(k) {
+    name <- c("rows", "columns")[[k]]
+    positions <- if (!is.null(chosen[[k]])) h5_positions(chosen[[k]], m, k, call)
+    reduced <- !setequal(margin, k)
+    if (reduced && anyDuplicated(positions) > 0L) {
+      abort_argument(name, chosen[[k]], "positions of which none comes twice, to be added up", call = call)
+    }
+    axis <- list(chosen = positions, group = NULL, count = 1L, levels = NULL)
+    if (!is.null(groups) && reduced) {
+      size <- if (is.null(positions)) dim(m)[[k]] else length(positions)
+      groups <- h5_check_groups(groups, size, name, call)
+      axis$levels <- levels(groups)
+      axis$count <- length(axis$levels)
+      axis$group <- as.integer(groups) - 1L
+      axis$group[is.na(axis$group)] <- -1L
+    }
+    if (!is.null(positions)) {
+      codes <- if (is.null(axis$group)) 0L else axis$group
+      axis$group <- rep(-1L, dim(m)[[k]])
+      axis$group[positions] <- codes
+    }
+    axis
+  })
+}
+
+h5_check_groups <- function(groups, size, name, call) {
+  if (!is.atomic(groups) || length(groups) != size) {
+    abort_argument("groups", groups, sprintf("a factor of length %.0f, one for each of the %s", size, name),
+      call = call
+    )
+  }
+  groups <- as.factor(groups)
+  if (nlevels(groups) == 0L) {
+    abort_argument("groups", groups, "a factor with at least one level", call = call)
+  }
+  groups
+}
+
+# A list of two: what the C++ side has found for rows and for columns.
+h5_totals <- function(m, axes, what, call = rlang::caller_env(2L)) {
+  if (inherits(m, "h5_sparse")) {
+    return(h5_sparse_totals(m, axes, what, call))
+  }
+  fields <- unclass(check_h5_matrix(m, call = call))
+  # Rows run along the fast index of the file, unless the matrix was turned round.
+  order <- if (fields$transposed) c(2L, 1L) else c(1L, 2L)
+  fast <- axes[[order[[1L]]]]
+  slow <- axes[[order[[2L]]]]
+  found <- h5_call(
+    ffi_h5_stats, fields$path, fields$name, fields$plane, list(slow$group, fast$group),
+    c(slow$count, fast$count), c(h5_wanted(what$stats), order %in% what$margin, what$progress),
+    what$threads, what$memory,
+    call = call
+  )
+  found[order]
+}
+
+h5_wanted <- function(stats) {
+  c(
+    any(c("sum", "mean") %in% stats), any(c("var", "sd") %in% stats),
+    any(c("min", "max") %in% stats), "nnz" %in% stats
+  )
+}
+
+# Statistics of margin `k`: a data frame, or with groups a list of matrices, one for each statistic.
+h5_table <- function(found, axes, k, what, m) {
+  axis <- axes[[k]]
+  other <- axes[[3L - k]]
+  unknown <- if (what$na_rm) FALSE else found$missing > 0
+  column <- function(stat) {
+    values <- switch(stat,
+      sum = found$sum,
+      mean = found$sum / found$count,
+      sd = sqrt(found$var),
+      found[[stat]]
+    )
+    if (stat != "count") values[unknown] <- NA_real_
+    if (stat %in% c("var", "sd")) values[found$count < 2] <- NA_real_
+    if (!is.null(other$levels)) {
+      values <- matrix(values, ncol = other$count, dimnames = list(NULL, other$levels))
+      return(if (is.null(axis$chosen)) values else values[axis$chosen, , drop = FALSE])
+    }
+    if (is.null(axis$chosen)) values else values[axis$chosen]
+  }
+  results <- stats::setNames(lapply(what$stats, column), what$stats)
+  names <- dimnames(m)[[k]]
+  if (!is.null(names) && !is.null(axis$chosen)) names <- names[axis$chosen]
+  if (!is.null(other$levels)) {
+    return(lapply(results, function(values) {
+      rownames(values) <- names
+      values
+    }))
+  }
+  # Names of a data frame are unique, those of a matrix need not be.
+  results <- as.data.frame(results)
+  if (!is.null(names)) attr(results, "row.names") <- make.unique(names)
+  results
+}
+
+# One statistic as a vector, or as a matrix with a column for each group.
+h5_one <- function(m, margin, stat, ..., rows = NULL, columns = NULL) {
+  found <- h5_stats(m, margin, stat, ..., rows = rows, columns = columns)
+  values <- found[[1L]]
+  names <- dimnames(m)[[margin]]
+  if (is.data.frame(found) && !is.null(names)) {
+    chosen <- if (margin == 1L) rows else columns
+    names(values) <- if (is.null(chosen)) names else names[h5_positions(chosen, m, margin)]
+  }
+  values
+}
+
+h5_col_sums <- function(m, ...) h5_one(m, 2L, "sum", ...)
+h5_col_means <- function(m, ...) h5_one(m, 2L, "mean", ...)
+h5_col_vars <- function(m, ...) h5_one(m, 2L, "var", ...)
+h5_col_sds <- function(m, ...) h5_one(m, 2L, "sd", ...)
+h5_col_mins <- function(m, ...) h5_one(m, 2L, "min", ...)
+h5_col_maxs <- function(m, ...) h5_one(m, 2L, "max", ...)
+h5_col_nnz <- function(m, ...) h5_one(m, 2L, "nnz", ...)
+h5_row_sums <- function(m, ...) h5_one(m, 1L, "sum", ...)
+h5_row_means <- function(m, ...) h5_one(m, 1L, "mean", ...)
+h5_row_vars <- function(m, ...) h5_one(m, 1L, "var", ...)
+h5_row_sds <- function(m, ...) h5_one(m, 1L, "sd", ...)
+h5_row_mins <- function(m, ...) h5_one(m, 1L, "min", ...)
+h5_row_maxs <- function(m, ...) h5_one(m, 1L, "max", ...)
+h5_row_nnz <- function(m, ...) h5_one(m, 1L, "nnz", ...)

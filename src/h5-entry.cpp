@@ -1,0 +1,220 @@
+#include <regatta/r/entry.hpp>
+
+#include "h5-entry.h"
+
+#include <cstdio>
+#include <string>
+
+#ifdef REGATTA_WITH_HDF5
+
+#include <regatta/r/host.hpp>
+
+#include "h5-list.hpp"
+#include "h5-r.hpp"
+#include "h5-read.hpp"
+#include "h5-stats.hpp"
+
+#if defined(REGATTA_WITH_LIBDEFLATE)
+#include <libdeflate.h>
+#elif defined(REGATTA_WITH_ZLIB)
+#include <zlib.h>
+#endif
+
+using regatta::callR;
+using namespace regatta::h5;
+
+SEXP ffi_h5_about(void) {
+  return guarded([] {
+    unsigned major = 0, minor = 0, release = 0;
+    {
+      const Library library;
+      H5get_libversion(&major, &minor, &release);
+    }
+    const std::string version =
+        std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
+#if defined(REGATTA_WITH_LIBDEFLATE)
+    const std::string inflate = "libdeflate " LIBDEFLATE_VERSION_STRING;
+#elif defined(REGATTA_WITH_ZLIB)
+    const std::string inflate = std::string("zlib ") + zlibVersion();
+#else
+    const std::string inflate = "libhdf5";
+#endif
+#if defined(REGATTA_WITH_H5DCHUNK_ITER)
+    const bool iterates = true;
+#else
+    const bool iterates = false;
+#endif
+    RList list({"hdf5", "inflate", "chunk_iter"});
+    list.set(0, r_string(version));
+    list.set(1, r_string(inflate));
+    list.set(2, r_logical(iterates));
+    return list.get();
+  });
+}
+
+static const char* layout_word(Layout layout) {
+  switch (layout) {
+    case Layout::compact: return "compact";
+    case Layout::contiguous: return "contiguous";
+    case Layout::chunked: return "chunked";
+    default: return "virtual";
+  }
+}
+
+SEXP ffi_h5_describe(SEXP path, SEXP name) {
+  return guarded([&] {
+    Facts facts;
+    const std::string where = string_of(path), what = string_of(name);
+    {
+      const Library library;
+      const FileId file = open_file(library, where);
+      const DatasetId dataset = open_dataset(library, file, where, what);
+      facts = read_facts(library, file, dataset, where, what);
+    }
+    RList list({"extents", "chunk", "type", "boolean", "layout", "filters", "stored"});
+    list.set(0, r_numbers(facts.extents));
+    list.set(1, r_numbers(facts.chunk));
+    list.set(2, r_string(name_of(facts.number.type)));
+    list.set(3, r_logical(facts.number.boolean));
+    list.set(4, r_string(layout_word(facts.layout)));
+    list.set(5, r_strings(facts.filter_names));
+    list.set(6, r_numbers({facts.stored}));
+    return list.get();
+  });
+}
+
+SEXP ffi_h5_list(SEXP path, SEXP group) {
+  return guarded([&] {
+    const std::vector<Item> items = list_items(string_of(path), string_of(group));
+    const auto column = [&](std::string Item::*field) {
+      std::vector<std::string> words;
+      for (const Item& item : items) words.push_back(item.*field);
+      return r_strings(words);
+    };
+    const auto numbers = [&](std::vector<std::uint64_t> Item::*field) {
+      std::vector<std::vector<std::uint64_t>> all;
+      for (const Item& item : items) all.push_back(item.*field);
+      return r_lists(all);
+    };
+    RList list({"name", "kind", "type", "target", "filters", "extents", "chunk"});
+    list.set(0, column(&Item::name));
+    list.set(1, column(&Item::kind));
+    list.set(2, column(&Item::type));
+    list.set(3, column(&Item::target));
+    list.set(4, column(&Item::filters));
+    list.set(5, numbers(&Item::extents));
+    list.set(6, numbers(&Item::chunk));
+    return list.get();
+  });
+}
+
+SEXP ffi_h5_values(SEXP path, SEXP name, SEXP attribute) {
+  return guarded([&]() -> SEXP {
+    Values values;
+    if (!read_values(string_of(path), string_of(name), string_of(attribute), &values)) return R_NilValue;
+    if (values.strings) return r_strings(values.text);
+    return callR([&] {
+      const R_xlen_t size = static_cast<R_xlen_t>(values.numbers.size());
+      SEXP out = Rf_allocVector(values.boolean ? LGLSXP : values.whole ? INTSXP : REALSXP, size);
+      for (R_xlen_t i = 0; i < size; ++i) {
+        const double value = values.numbers[static_cast<std::size_t>(i)];
+        if (values.boolean) {
+          LOGICAL(out)[i] = value != 0.0;
+        } else if (values.whole) {
+          INTEGER(out)[i] = static_cast<int>(value);
+        } else {
+          REAL(out)[i] = value;
+        }
+      }
+      return out;
+    });
+  });
+}
+
+SEXP ffi_h5_read(SEXP path, SEXP name, SEXP plane, SEXP slow, SEXP fast, SEXP type, SEXP threads) {
+  return guarded([&]() -> SEXP {
+    const Matrix matrix(string_of(path), string_of(name), indices_of(plane));
+    const Selection lines = selection_of(slow, matrix.slow());
+    const Selection columns = selection_of(fast, matrix.fast());
+    const std::uint64_t size = checked_size(columns.size(matrix.fast()), lines.size(matrix.slow()));
+    const std::string kind = string_of(type);
+    if (kind != "double" && !is_r_integer(matrix.type())) {
+      throw std::logic_error("these elements are no integers of R");
+    }
+    RList list({"values", "rounded"});
+    list.set(0, callR([&] {
+      return Rf_allocVector(kind == "double" ? REALSXP : kind == "logical" ? LGLSXP : INTSXP,
+                            static_cast<R_xlen_t>(size));
+    }));
+    SEXP values = VECTOR_ELT(list.get(), 0);
+    Target target = {nullptr, nullptr};
+    if (kind == "double") {
+      target.real = REAL(values);
+    } else {
+      target.integer = kind == "logical" ? LOGICAL(values) : INTEGER(values);
+    }
+    const bool rounded = read_part(matrix, lines, columns, target, threads_of(threads));
+    list.set(1, r_logical(rounded));
+    return list.get();
+  });
+}
+
+static Groups groups_of(SEXP groups, SEXP counts, R_xlen_t axis, std::uint64_t extent) {
+  SEXP of = VECTOR_ELT(groups, axis);
+  Groups out;
+  out.count = static_cast<unsigned>(INTEGER(counts)[axis]);
+  if (of == R_NilValue) return out;
+  if (static_cast<std::uint64_t>(XLENGTH(of)) != extent) {
+    throw std::runtime_error("the file has changed: the matrix has another size");
+  }
+  out.of.assign(INTEGER(of), INTEGER(of) + XLENGTH(of));
+  return out;
+}
+
+static Wanted wanted_of(SEXP flags) {
+  const int* const flag = LOGICAL(flags);
+  return Wanted{flag[0] != 0, flag[1] != 0, flag[2] != 0, flag[3] != 0};
+}
+
+/* The statistics that were computed; the vectors of others are empty. */
+static SEXP r_results(const Results& results) {
+  RList list({"sum", "var", "min", "max", "nnz", "count", "missing", "rounded"});
+  const std::vector<double>* const columns[] = {&results.sum,     &results.var,   &results.low,
+                                                &results.high,    &results.nonzero, &results.count,
+                                                &results.missing};
+  for (R_xlen_t i = 0; i < 7; ++i) list.set(i, r_doubles(*columns[i]));
+  list.set(7, r_logical(results.rounded));
+  return list.get();
+}
+
+SEXP ffi_h5_stats(SEXP path, SEXP name, SEXP plane, SEXP groups, SEXP counts, SEXP wanted,
+                  SEXP threads, SEXP memory) {
+  return guarded([&] {
+    const Matrix matrix(string_of(path), string_of(name), indices_of(plane));
+    const Groups slow = groups_of(groups, counts, 0, matrix.slow());
+    const Groups fast = groups_of(groups, counts, 1, matrix.fast());
+    const int* const flag = LOGICAL(wanted);
+    Results of_fast, of_slow;
+    const Limits limits = {threads_of(threads), REAL(memory)[0], flag[6] != 0};
+    reduce(matrix, slow, fast, wanted_of(wanted), limits, flag[4] ? &of_fast : nullptr,
+           flag[5] ? &of_slow : nullptr);
+    RList list({"fast", "slow"});
+    if (flag[4]) list.set(0, r_results(of_fast));
+    if (flag[5]) list.set(1, r_results(of_slow));
+    return list.get();
+  });
+}
+
+#else
+
+/* Not a failure of the call: R code says what to install. */
+static SEXP absent(void) { return R_NilValue; }
+
+SEXP ffi_h5_about(void) { return absent(); }
+SEXP ffi_h5_describe(SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_list(SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_values(SEXP, SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_read(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_stats(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
+
+#endif

@@ -1,0 +1,38 @@
+#ifndef REGATTA_H5_ENTRY_H
+#define REGATTA_H5_ENTRY_H
+
+#include <Rinternals.h>
+
+/* HDF5 for R. Failures are returned, as lists of class "h5_failure", for R code to signal. */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the package was built with. */
+SEXP ffi_h5_about(void);
+
+/* Facts about a dataset of numbers. */
+SEXP ffi_h5_describe(SEXP path, SEXP name);
+
+/* What is below a group. */
+SEXP ffi_h5_list(SEXP path, SEXP group);
+
+/* The elements of a short dataset or of an attribute, or NULL if there is none. */
+SEXP ffi_h5_values(SEXP path, SEXP name, SEXP attribute);
+
+/* A part of a matrix; `slow` and `fast` are NULL or indices from 1. */
+SEXP ffi_h5_read(SEXP path, SEXP name, SEXP plane, SEXP slow, SEXP fast, SEXP type,
+                 SEXP threads);
+
+/* Statistics of rows, columns or both in one pass. `groups`: for each axis of the file, lines first,
+   NULL or the group of each index from 0, -1 for those that are left out; `counts`, how many groups.
+   `wanted`: sum, var, range, nonzero; statistics of the fast index, of the slow one; progress. */
+SEXP ffi_h5_stats(SEXP path, SEXP name, SEXP plane, SEXP groups, SEXP counts, SEXP wanted,
+                  SEXP threads, SEXP memory);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

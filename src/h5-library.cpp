@@ -1,0 +1,222 @@
+#ifdef REGATTA_WITH_HDF5
+#include "h5-library.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+namespace regatta {
+namespace h5 {
+
+namespace {
+
+std::mutex& library_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+/* Walked from the innermost function outwards; `data` is the text found so far. */
+extern "C" herr_t note_reason(unsigned, const H5E_error2_t* error, void* data) {
+  std::string& text = *static_cast<std::string*>(data);
+  if (text.empty() && error->desc) text = error->desc;
+  return 0;
+}
+
+/* HDF5_USE_FILE_LOCKING as it is now; the library reads it only once, when it is loaded. */
+bool wants_locks() {
+  const char* const text = std::getenv("HDF5_USE_FILE_LOCKING");
+  return !text || (std::strcmp(text, "FALSE") != 0 && std::strcmp(text, "0") != 0);
+}
+
+ListId access_list(bool locks) {
+  ListId list(H5Pcreate(H5P_FILE_ACCESS));
+#if H5_VERSION_GE(1, 10, 7) && !(H5_VERSION_GE(1, 12, 0) && !H5_VERSION_GE(1, 12, 1))
+  if (!locks) H5Pset_file_locking(list.get(), false, true);
+#else
+  (void)locks;
+#endif
+  return list;
+}
+
+/* Why the system does not let the file be read, or "". */
+std::string system_reason(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return std::strerror(errno);
+  struct stat info;
+  std::string reason;
+  if (fstat(fd, &info) != 0) {
+    reason = std::strerror(errno);
+  } else if (!S_ISREG(info.st_mode)) {
+    reason = S_ISDIR(info.st_mode) ? "it is a folder" : "it is no regular file";
+  } else if (info.st_size == 0) {
+    reason = "it is empty";
+  }
+  close(fd);
+  return reason;
+}
+
+bool mentions(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
+
+[[noreturn]] void fail_open(const std::string& path, const std::string& reason) {
+  std::string advice;
+  if (mentions(reason, "unable to lock file") || mentions(reason, "already open for")) {
+    advice = "Another process has the file open for writing: wait until it closes it, or set "
+             "Sys.setenv(HDF5_USE_FILE_LOCKING = \"FALSE\") to read it all the same.";
+  } else if (mentions(reason, "bad superblock version") || mentions(reason, "bad version number")) {
+    advice = "It may have been written by a newer libhdf5 than the one regatta was built with: "
+             "write it with `libver = \"v110\"`, or install regatta with a newer libhdf5.";
+  } else if (mentions(reason, "truncated file")) {
+    advice = "The file is shorter than it says: copy it anew.";
+  }
+  throw failure("cannot open " + path + ": " + reason, path, "", advice);
+}
+
+/* The part of `name` that exists, and what there is in it. */
+std::string what_exists(const FileId& file, const std::string& name) {
+  std::string found = "/";
+  std::size_t at = 0;
+  while (at < name.size()) {
+    const std::size_t slash = name.find('/', at);
+    const std::string part = name.substr(0, slash);
+    if (!part.empty() && part.back() != '/') {
+      if (H5Lexists(file.get(), part.c_str(), H5P_DEFAULT) <= 0 ||
+          H5Oexists_by_name(file.get(), part.c_str(), H5P_DEFAULT) <= 0) {
+        break;
+      }
+      found = part;
+    }
+    if (slash == std::string::npos) break;
+    at = slash + 1;
+  }
+  const GroupId group(H5Gopen2(file.get(), found.c_str(), H5P_DEFAULT));
+  if (!group.valid()) return "`" + found + "` is no group";
+  H5G_info_t info;
+  if (H5Gget_info(group.get(), &info) < 0 || info.nlinks == 0) return "`" + found + "` is empty";
+  std::string names;
+  for (hsize_t i = 0; i < info.nlinks && i < 20; ++i) {
+    char text[256];
+    if (H5Lget_name_by_idx(group.get(), ".", H5_INDEX_NAME, H5_ITER_INC, i, text, sizeof text,
+                           H5P_DEFAULT) < 0) {
+      break;
+    }
+    names += std::string(names.empty() ? "`" : ", `") + text + "`";
+  }
+  return "`" + found + "` has " + names + (info.nlinks > 20 ? " and more" : "");
+}
+
+[[noreturn]] void fail_object(const Library& library, const FileId& file, const std::string& path,
+                              const std::string& name) {
+  const std::string reason = library.reason();
+  H5L_info_t link;
+  const char* const at = name.c_str();
+  if (H5Lexists(file.get(), at, H5P_DEFAULT) > 0 &&
+      H5Lget_info(file.get(), at, &link, H5P_DEFAULT) >= 0 && link.type != H5L_TYPE_HARD) {
+    std::string target = "elsewhere";
+    std::vector<char> value(link.u.val_size + 1);
+    if (H5Lget_val(file.get(), at, value.data(), value.size(), H5P_DEFAULT) >= 0) {
+      const char *other = nullptr, *inside = nullptr;
+      unsigned flags = 0;
+      if (link.type == H5L_TYPE_SOFT) {
+        target = std::string("`") + value.data() + "`";
+      } else if (H5Lunpack_elink_val(value.data(), link.u.val_size, &flags, &other, &inside) >= 0) {
+        target = place(other, inside);
+      }
+    }
+    throw failure(place(path, name) + " is a link to " + target + ", which cannot be opened: " + reason,
+                  path, name);
+  }
+  if (H5Oexists_by_name(file.get(), at, H5P_DEFAULT) > 0) {
+    throw failure(place(path, name) + " cannot be opened: " + reason, path, name);
+  }
+  throw failure("there is no `" + name + "` in " + path, path, name, what_exists(file, name) + ".");
+}
+
+}  // namespace
+
+Library::Library() : lock_(library_mutex()), print_(nullptr), print_data_(nullptr) {
+  H5open();
+  H5Eget_auto2(H5E_DEFAULT, &print_, &print_data_);
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+Library::~Library() {
+  H5Eclear2(H5E_DEFAULT);
+  H5Eset_auto2(H5E_DEFAULT, print_, print_data_);
+}
+
+std::string Library::reason() const {
+  std::string text;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, note_reason, &text);
+  return text.empty() ? "libhdf5 gives no reason" : text;
+}
+
+std::string place(const std::string& path, const std::string& name) {
+  return "`" + name + "` in " + path;
+}
+
+Failure failure(const std::string& message, const std::string& path, const std::string& name,
+                const std::string& advice) {
+  Failure made(message);
+  made.path = path;
+  made.name = name;
+  made.advice = advice;
+  return made;
+}
+
+FileId open_file(const Library& library, const std::string& path) {
+  const std::string reason = system_reason(path);
+  if (!reason.empty()) throw failure("cannot open " + path + ": " + reason, path);
+  const ListId access = access_list(wants_locks());
+  FileId file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()));
+  if (file.valid()) return file;
+  const std::string why = library.reason();
+  if (mentions(why, "unable to lock file") &&
+      (mentions(why, "Function not implemented") || mentions(why, "No locks available") ||
+       mentions(why, "not supported"))) {
+    /* Network file systems may have no locks, which is no reason not to read. */
+    const ListId unlocked = access_list(false);
+    FileId again(H5Fopen(path.c_str(), H5F_ACC_RDONLY, unlocked.get()));
+    if (again.valid()) return again;
+  }
+  if (H5Fis_hdf5(path.c_str()) == 0) {
+    throw failure("cannot open " + path + ": it is no HDF5 file", path);
+  }
+  fail_open(path, why);
+}
+
+ObjectId open_object(const Library& library, const FileId& file, const std::string& path,
+                     const std::string& name) {
+  ObjectId object(H5Oopen(file.get(), name.c_str(), H5P_DEFAULT));
+  if (!object.valid()) fail_object(library, file, path, name);
+  return object;
+}
+
+DatasetId open_dataset(const Library& library, const FileId& file, const std::string& path,
+                       const std::string& name) {
+  {
+    const ObjectId object = open_object(library, file, path, name);
+    if (H5Iget_type(object.get()) == H5I_GROUP) {
+      throw failure(place(path, name) + " is a group, no dataset", path, name,
+                    what_exists(file, name) + ".");
+    }
+    if (H5Iget_type(object.get()) != H5I_DATASET) {
+      throw failure(place(path, name) + " is no dataset", path, name);
+    }
+  }
+  DatasetId dataset(H5Dopen2(file.get(), name.c_str(), H5P_DEFAULT));
+  if (!dataset.valid()) {
+    throw failure(place(path, name) + " cannot be opened: " + library.reason(), path, name);
+  }
+  return dataset;
+}
+
+}  // namespace h5
+}  // namespace regatta
+#endif

@@ -1,0 +1,440 @@
+#ifdef REGATTA_WITH_HDF5
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "h5-dataset.hpp"
+#include "h5-virtual.hpp"
+
+/* The elements of a dataset, tile by tile. Chunks with filters that are known here are read as they
+   are stored and decoded by the thread that wants them; other datasets go through the library, one
+   thread at a time. */
+
+namespace regatta {
+namespace h5 {
+
+namespace {
+
+/* Tiles of datasets without chunks are about that many elements. */
+const std::uint64_t tile_elements = 131072;
+
+/* Above that many chunks their addresses are not kept, but asked for one by one. */
+const std::uint64_t most_addresses = std::uint64_t(1) << 24;
+
+std::uint64_t product(const std::vector<std::uint64_t>& numbers) {
+  std::uint64_t all = 1;
+  for (std::uint64_t number : numbers) {
+    if (__builtin_mul_overflow(all, number, &all)) return UINT64_MAX;
+  }
+  return all;
+}
+
+}  // namespace
+
+Matrix::Matrix(const std::string& path, const std::string& name,
+               const std::vector<std::uint64_t>& plane)
+    : plane_(plane), slow_(1), fast_(1), tile_slow_(1), tile_fast_(1), way_(Way::library), fd_(-1),
+      at_(0), addressed_(false) {
+  const Library library;
+  FileId file = open_file(library, path);
+  DatasetId dataset = open_dataset(library, file, path, name);
+  facts_ = read_facts(library, file, dataset, path, name);
+  const std::size_t rank = facts_.extents.size();
+  if (rank > 2 && plane_.size() != rank - 2) {
+    throw failure(place(path, name) + " has " + std::to_string(rank) + " dimensions: which plane?", path,
+                  name);
+  }
+  for (std::size_t k = 0; k + 2 < rank; ++k) {
+    if (plane_[k] >= facts_.extents[k]) {
+      throw failure(place(path, name) + ": the plane is outside of the dataset", path, name);
+    }
+  }
+  if (rank > 0) fast_ = facts_.extents[rank - 1];
+  if (rank > 1) slow_ = facts_.extents[rank - 2];
+  if (facts_.layout == Layout::chunked) {
+    tile_fast_ = facts_.chunk[rank - 1];
+    if (rank > 1) tile_slow_ = facts_.chunk[rank - 2];
+  } else {
+    tile_fast_ = std::max<std::uint64_t>(1, std::min(fast_, tile_elements));
+    tile_slow_ = std::max<std::uint64_t>(1, std::min(slow_, tile_elements / tile_fast_));
+  }
+  if (facts_.layout == Layout::virtual_) check_sources(library, file, dataset, facts_);
+  std::swap(file_, file);
+  std::swap(dataset_, dataset);
+  choose_way(library);
+}
+
+Matrix::~Matrix() {
+  if (fd_ >= 0) close(fd_);
+  const Library library;
+  dataset_ = DatasetId();
+  file_ = FileId();
+}
+
+void Matrix::choose_way(const Library& library) {
+  std::memset(fill_, 0, sizeof fill_);
+  const bool plain = facts_.number.direct && !facts_.external;
+  if (plain && facts_.layout == Layout::chunked && can_decode(facts_.filters)) {
+    way_ = Way::chunks;
+    read_fill(library);
+    find_chunks(library);
+  } else if (plain && facts_.layout == Layout::contiguous) {
+    /* The dataset may be in another file than the one that was asked for, by an external link. */
+    const haddr_t at = H5Dget_offset(dataset_.get());
+    char where[4096];
+    const ssize_t length = H5Fget_name(dataset_.get(), where, sizeof where);
+    if (at != HADDR_UNDEF && length > 0 && length < static_cast<ssize_t>(sizeof where)) {
+      fd_ = open(where, O_RDONLY | O_CLOEXEC);
+      struct stat info;
+      const std::uint64_t bytes = product(facts_.extents);
+      if (fd_ >= 0 && fstat(fd_, &info) == 0 && bytes < UINT64_MAX / 8 &&
+          at + bytes * size_of(facts_.number.type) <= static_cast<std::uint64_t>(info.st_size)) {
+        way_ = Way::bytes;
+        at_ = at;
+      }
+    }
+  }
+  /* The library converts to what R needs anyway. */
+  if (way_ == Way::library && facts_.number.type == Type::f16) facts_.number.type = Type::f32;
+}
+
+void Matrix::read_fill(const Library&) {
+  const ListId list(H5Dget_create_plist(dataset_.get()));
+  const TypeId type(H5Dget_type(dataset_.get()));
+  H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
+  if (H5Pfill_value_defined(list.get(), &defined) < 0 || defined == H5D_FILL_VALUE_UNDEFINED) return;
+  if (H5Pget_fill_value(list.get(), type.get(), fill_) < 0) return;
+  if (facts_.number.swap) swap_bytes(fill_, 1, size_of(facts_.number.type));
+}
+
+#if defined(REGATTA_WITH_H5DCHUNK_ITER)
+namespace {
+
+struct Walk {
+  const std::vector<std::uint64_t>* chunk;
+  const std::vector<std::uint64_t>* plane;
+  std::uint64_t tiles_slow, tiles_fast;
+  std::vector<std::uint64_t> at, size;
+  std::vector<std::uint32_t> mask;
+  bool sound;
+};
+
+/* The types of two arguments differ between versions of the library. */
+template <class Mask, class Size>
+int note_chunk(const hsize_t* offset, Mask mask, haddr_t at, Size size, void* data) {
+  Walk& walk = *static_cast<Walk*>(data);
+  const std::size_t rank = walk.chunk->size();
+  for (std::size_t k = 0; k + 2 < rank; ++k) {
+    if (offset[k] / (*walk.chunk)[k] != (*walk.plane)[k] / (*walk.chunk)[k]) return 0;
+  }
+  const std::uint64_t j = offset[rank - 1] / (*walk.chunk)[rank - 1];
+  const std::uint64_t i = rank > 1 ? offset[rank - 2] / (*walk.chunk)[rank - 2] : 0;
+  if (i >= walk.tiles_slow || j >= walk.tiles_fast) {
+    walk.sound = false;
+    return 0;
+  }
+  const std::size_t index = static_cast<std::size_t>(i * walk.tiles_fast + j);
+  walk.at[index] = at;
+  walk.size[index] = size;
+  walk.mask[index] = static_cast<std::uint32_t>(mask);
+  return 0;
+}
+
+}  // namespace
+
+void Matrix::find_chunks(const Library&) {
+  const std::uint64_t tiles = tiles_slow() * tiles_fast();
+  if (tiles_slow() > most_addresses || tiles_fast() > most_addresses || tiles > most_addresses) return;
+  Walk walk;
+  walk.chunk = &facts_.chunk;
+  walk.plane = &plane_;
+  walk.tiles_slow = tiles_slow();
+  walk.tiles_fast = tiles_fast();
+  walk.at.resize(tiles);
+  walk.size.resize(tiles);
+  walk.mask.resize(tiles);
+  walk.sound = true;
+  if (H5Dchunk_iter(dataset_.get(), H5P_DEFAULT, &note_chunk, &walk) < 0 || !walk.sound) return;
+  char where[4096];
+  const ssize_t length = H5Fget_name(dataset_.get(), where, sizeof where);
+  if (length <= 0 || length >= static_cast<ssize_t>(sizeof where)) return;
+  fd_ = open(where, O_RDONLY | O_CLOEXEC);
+  if (fd_ < 0) return;
+  stored_.resize(tiles);
+  std::size_t first = tiles, last = tiles;
+  for (std::size_t k = 0; k < tiles; ++k) {
+    stored_[k] = Stored{walk.at[k], walk.size[k], walk.mask[k]};
+    if (walk.size[k] == 0) continue;
+    if (first == tiles) first = k;
+    last = k;
+  }
+  /* Versions differ in what they count offsets and addresses from: trusted is what leads to the same
+     bytes as the library's own reading. */
+  for (std::size_t k : {first, last}) {
+    if (k == tiles) continue;
+    const std::vector<hsize_t> offset = chunk_offset(k / tiles_fast(), k % tiles_fast());
+    hsize_t size = 0;
+    std::uint32_t mask = 0;
+    if (stored_[k].size > facts_.file_size ||
+        H5Dget_chunk_storage_size(dataset_.get(), offset.data(), &size) < 0 || size != stored_[k].size) {
+      return;
+    }
+    std::vector<unsigned char> one(size), two(size);
+    if (H5Dread_chunk(dataset_.get(), H5P_DEFAULT, offset.data(), &mask, one.data()) < 0) return;
+    if (pread(fd_, two.data(), size, static_cast<off_t>(stored_[k].at)) != static_cast<ssize_t>(size) ||
+        mask != stored_[k].mask || one != two) {
+      return;
+    }
+  }
+  addressed_ = true;
+}
+#else
+void Matrix::find_chunks(const Library&) { addressed_ = most_addresses == 0; }
+#endif
+
+std::size_t Matrix::memory() const {
+  const std::uint64_t size = size_of(facts_.number.type);
+  if (way_ == Way::chunks) {
+    const std::uint64_t bytes = product(facts_.chunk) * size;
+    return static_cast<std::size_t>(bytes * (2 + facts_.filters.size() / 2));
+  }
+  return static_cast<std::size_t>(tile_slow_ * tile_fast_ * size);
+}
+
+std::vector<hsize_t> Matrix::chunk_offset(std::uint64_t i, std::uint64_t j) const {
+  const std::size_t rank = facts_.extents.size();
+  std::vector<hsize_t> offset(rank);
+  for (std::size_t k = 0; k + 2 < rank; ++k) {
+    offset[k] = plane_[k] / facts_.chunk[k] * facts_.chunk[k];
+  }
+  if (rank > 1) offset[rank - 2] = i * tile_slow_;
+  offset[rank - 1] = j * tile_fast_;
+  return offset;
+}
+
+/* Chunks are named as R counts them: from 1, in the order of R's dimensions. */
+void Matrix::fail_chunk(const std::vector<hsize_t>& offset, const std::string& what,
+                        const std::string& filter, const std::string& advice) const {
+  std::string chunk;
+  for (std::size_t k = offset.size(); k-- > 0;) {
+    const std::uint64_t number = facts_.chunk.empty() ? offset[k] : offset[k] / facts_.chunk[k];
+    chunk += (chunk.empty() ? "" : ", ") + std::to_string(number + 1);
+  }
+  Failure made = failure("chunk (" + chunk + ") of " + place(facts_.path, facts_.name) + ": " + what,
+                         facts_.path, facts_.name, advice);
+  made.chunk = chunk;
+  made.filter = filter;
+  throw made;
+}
+
+void Matrix::fill(std::size_t count, Scratch& scratch) const {
+  const std::size_t size = size_of(facts_.number.type);
+  if (scratch.elements.size() < count * size) scratch.elements.resize(count * size);
+  for (std::size_t k = 0; k < count; ++k) std::memcpy(scratch.elements.data() + k * size, fill_, size);
+}
+
+/* The bytes of a chunk as they are stored; false if it has none. */
+bool Matrix::fetch_chunk(const std::vector<hsize_t>& offset, std::uint64_t index, Scratch& scratch,
+                         std::size_t* size, std::uint32_t* mask) const {
+  const auto check = [&](std::uint64_t bytes) {
+    if (bytes > facts_.file_size) {
+      fail_chunk(offset, "it is said to have " + std::to_string(bytes) + " bytes, the file has " +
+                             std::to_string(facts_.file_size));
+    }
+    *size = static_cast<std::size_t>(bytes);
+    if (scratch.stored.size() < *size) scratch.stored.resize(*size);
+  };
+  if (addressed_) {
+    const Stored& stored = stored_[static_cast<std::size_t>(index)];
+    if (stored.size == 0) return false;
+    check(stored.size);
+    *mask = stored.mask;
+    pread_all(scratch.stored.data(), *size, stored.at);
+    return true;
+  }
+  const Library library;
+  hsize_t bytes = 0;
+  if (H5Dget_chunk_storage_size(dataset_.get(), offset.data(), &bytes) < 0) {
+    /* Old versions of the library take a chunk that was never written for an error. */
+    const std::string reason = library.reason();
+    if (reason.find("not allocated") != std::string::npos) return false;
+    fail_chunk(offset, reason);
+  }
+  if (bytes == 0) return false;
+  check(bytes);
+  if (H5Dread_chunk(dataset_.get(), H5P_DEFAULT, offset.data(), mask, scratch.stored.data()) < 0) {
+    fail_chunk(offset, "it cannot be read: " + library.reason());
+  }
+  return true;
+}
+
+void Matrix::read_chunk(std::uint64_t i, std::uint64_t j, Scratch& scratch, Tile* tile) const {
+  const std::vector<hsize_t> offset = chunk_offset(i, j);
+  const std::size_t size = size_of(facts_.number.type);
+  const std::size_t elements = static_cast<std::size_t>(product(facts_.chunk));
+  const std::size_t plane = static_cast<std::size_t>(tile_slow_ * tile_fast_);
+  tile->stride = static_cast<std::size_t>(tile_fast_);
+  std::size_t stored = 0;
+  std::uint32_t mask = 0;
+  if (!fetch_chunk(offset, i * tiles_fast() + j, scratch, &stored, &mask)) {
+    fill(plane, scratch);
+    tile->data = scratch.elements.data();
+    return;
+  }
+  for (std::size_t k = 0; facts_.plain_edges && k < offset.size(); ++k) {
+    if (offset[k] + facts_.chunk[k] > facts_.extents[k]) mask = UINT32_MAX;
+  }
+  const unsigned char* out = nullptr;
+  const DecodeResult result =
+      scratch.decoder.decode(facts_.filters, mask, scratch.stored.data(), stored, elements * size, &out);
+  if (result.how != Decoded::fine) {
+    const std::string filter = filter_name(result.filter);
+    const std::string lengths = std::to_string(result.wanted) + " bytes were expected, ";
+    switch (result.how) {
+      case Decoded::checksum: fail_chunk(offset, filter + " checksum mismatch", filter);
+      case Decoded::damaged: fail_chunk(offset, filter + " data are damaged", filter);
+      case Decoded::too_short:
+        fail_chunk(offset, filter + (filter.empty() ? "" : ": ") + lengths +
+                               std::to_string(result.got) + " came out", filter);
+      default: fail_chunk(offset, filter + (filter.empty() ? "" : ": ") + lengths + "more came out",
+                          filter);
+    }
+  }
+  std::size_t skip = 0;
+  for (std::size_t k = 0; k + 2 < facts_.chunk.size(); ++k) {
+    skip = skip * static_cast<std::size_t>(facts_.chunk[k]) +
+           static_cast<std::size_t>(plane_[k] % facts_.chunk[k]);
+  }
+  out += skip * plane * size;
+  if (facts_.number.swap) {
+    /* What the decoder gave is its own or the stored bytes, both this thread's. */
+    swap_bytes(const_cast<unsigned char*>(out), plane, size);
+  }
+  tile->data = out;
+}
+
+void Matrix::pread_all(unsigned char* to, std::size_t size, std::uint64_t at) const {
+  while (size > 0) {
+    const ssize_t got = pread(fd_, to, size, static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      throw failure("cannot read " + std::to_string(size) + " bytes of " +
+                        place(facts_.path, facts_.name) + " at " + std::to_string(at) + ": " +
+                        (got < 0 ? std::strerror(errno) : "the file ends before"),
+                    facts_.path, facts_.name);
+    }
+    to += got;
+    at += static_cast<std::uint64_t>(got);
+    size -= static_cast<std::size_t>(got);
+  }
+}
+
+void Matrix::read_bytes(Tile* tile, Scratch& scratch) const {
+  const std::size_t size = size_of(facts_.number.type);
+  std::uint64_t line = 0;
+  for (std::size_t k = 0; k < plane_.size(); ++k) line = line * facts_.extents[k] + plane_[k];
+  line = line * slow_ + tile->slow_at;
+  const std::size_t bytes = tile->fast * size;
+  scratch.elements.resize(std::max(scratch.elements.size(), tile->slow * bytes));
+  unsigned char* const to = scratch.elements.data();
+  if (tile->fast == fast_) {
+    pread_all(to, tile->slow * bytes, at_ + line * fast_ * size);
+  } else {
+    for (std::size_t k = 0; k < tile->slow; ++k) {
+      pread_all(to + k * bytes, bytes, at_ + ((line + k) * fast_ + tile->fast_at) * size);
+    }
+  }
+  if (facts_.number.swap) swap_bytes(to, tile->slow * tile->fast, size);
+  tile->data = to;
+  tile->stride = tile->fast;
+}
+
+hid_t Matrix::memory_type() const {
+  if (facts_.number.bits) {
+    switch (size_of(facts_.number.type)) {
+      case 1: return H5T_NATIVE_B8;
+      case 2: return H5T_NATIVE_B16;
+      case 4: return H5T_NATIVE_B32;
+      default: return H5T_NATIVE_B64;
+    }
+  }
+  switch (facts_.number.type) {
+    case Type::i8: return H5T_NATIVE_INT8;
+    case Type::u8: return H5T_NATIVE_UINT8;
+    case Type::i16: return H5T_NATIVE_INT16;
+    case Type::u16: return H5T_NATIVE_UINT16;
+    case Type::i32: return H5T_NATIVE_INT32;
+    case Type::u32: return H5T_NATIVE_UINT32;
+    case Type::i64: return H5T_NATIVE_INT64;
+    case Type::u64: return H5T_NATIVE_UINT64;
+    case Type::f64: return H5T_NATIVE_DOUBLE;
+    default: return H5T_NATIVE_FLOAT;
+  }
+}
+
+void Matrix::read_library(Tile* tile, Scratch& scratch) const {
+  const std::size_t size = size_of(facts_.number.type);
+  const std::size_t rank = facts_.extents.size();
+  scratch.elements.resize(std::max(scratch.elements.size(), tile->slow * tile->fast * size));
+  const Library library;
+  const SpaceId space(H5Dget_space(dataset_.get()));
+  const hsize_t here[2] = {tile->slow, tile->fast};
+  const SpaceId memory(H5Screate_simple(2, here, nullptr));
+  std::vector<hsize_t> start(plane_.begin(), plane_.end()), count(plane_.size(), 1);
+  if (rank > 1) {
+    start.push_back(tile->slow_at);
+    count.push_back(tile->slow);
+  }
+  if (rank > 0) {
+    start.push_back(tile->fast_at);
+    count.push_back(tile->fast);
+  }
+  bool fine = true;
+  if (rank > 0) {
+    fine = H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(),
+                               nullptr) >= 0;
+  }
+  if (!fine || H5Dread(dataset_.get(), memory_type(), memory.get(), space.get(), H5P_DEFAULT,
+                       scratch.elements.data()) < 0) {
+    const std::string reason = library.reason();
+    for (std::size_t k = 0; k < facts_.filters.size(); ++k) {
+      if (H5Zfilter_avail(facts_.filters[k].id) > 0) continue;
+      fail_chunk(start,
+                 "the filter " + facts_.filter_names[k] + " (" +
+                     std::to_string(facts_.filters[k].id) + ") is not there",
+                 facts_.filter_names[k],
+                 "Install its plugin for libhdf5 and let HDF5_PLUGIN_PATH name the folder it is in, "
+                 "before libhdf5 is first used.");
+    }
+    const std::string filter = facts_.filter_names.empty() ? "" : facts_.filter_names.back();
+    if (!facts_.chunk.empty()) {
+      fail_chunk(start, (filter.empty() ? "" : filter + ": ") + reason, filter);
+    }
+    throw failure(place(facts_.path, facts_.name) + " cannot be read: " + reason, facts_.path,
+                  facts_.name);
+  }
+  tile->data = scratch.elements.data();
+  tile->stride = tile->fast;
+}
+
+Tile Matrix::read(std::uint64_t i, std::uint64_t j, Scratch& scratch) const {
+  Tile tile;
+  tile.slow_at = i * tile_slow_;
+  tile.fast_at = j * tile_fast_;
+  tile.slow = static_cast<std::size_t>(std::min(tile_slow_, slow_ - tile.slow_at));
+  tile.fast = static_cast<std::size_t>(std::min(tile_fast_, fast_ - tile.fast_at));
+  switch (way_) {
+    case Way::chunks: read_chunk(i, j, scratch, &tile); break;
+    case Way::bytes: read_bytes(&tile, scratch); break;
+    case Way::library: read_library(&tile, scratch); break;
+  }
+  return tile;
+}
+
+}  // namespace h5
+}  // namespace regatta
+#endif

@@ -1,0 +1,67 @@
+#ifndef REGATTA_H5_STATS_HPP
+#define REGATTA_H5_STATS_HPP
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "h5-dataset.hpp"
+#include "h5-totals.hpp"
+
+namespace regatta {
+namespace h5 {
+
+/* To which group each index of an axis belongs, -1 to none. Empty: all to the one group 0. */
+struct Groups {
+  std::vector<int> of;
+  unsigned count;
+};
+
+/* Statistics of each index of an axis, for each group of the other one: index first. */
+struct Results {
+  std::vector<double> sum, var, low, high, nonzero, count, missing;
+  bool rounded;
+};
+
+struct Limits {
+  unsigned threads;
+  double memory; /* bytes */
+  bool progress;
+};
+
+/* In one pass: statistics of each fast index over the slow ones, of each slow index over the fast
+   ones, or both; a null pointer is not wanted. */
+void reduce(const Matrix& matrix, const Groups& slow, const Groups& fast, const Wanted& wanted,
+            const Limits& limits, Results* of_fast, Results* of_slow);
+
+template <class Class>
+void finish(const Totals<Class>& totals, const Wanted& wanted, Results* results) {
+  const std::size_t cells = totals.count.size();
+  results->rounded = false;
+  bool* const rounded = &results->rounded;
+  const auto column = [&](std::vector<double>* to, auto value) {
+    to->resize(cells);
+    for (std::size_t k = 0; k < cells; ++k) (*to)[k] = value(k);
+  };
+  column(&results->count, [&](std::size_t k) { return static_cast<double>(totals.count[k]); });
+  column(&results->missing, [&](std::size_t k) { return static_cast<double>(totals.missing[k]); });
+  if (wanted.sum) column(&results->sum, [&](std::size_t k) { return totals.sum_of(k, rounded); });
+  if (wanted.var) column(&results->var, [&](std::size_t k) { return totals.var_of(k); });
+  if (wanted.range) {
+    const double infinite = std::numeric_limits<double>::infinity();
+    column(&results->low, [&](std::size_t k) {
+      return totals.count[k] == 0 ? infinite : totals.to_double(totals.low[k], rounded);
+    });
+    column(&results->high, [&](std::size_t k) {
+      return totals.count[k] == 0 ? -infinite : totals.to_double(totals.high[k], rounded);
+    });
+  }
+  if (wanted.nonzero) {
+    column(&results->nonzero, [&](std::size_t k) { return static_cast<double>(totals.nonzero[k]); });
+  }
+}
+
+}  // namespace h5
+}  // namespace regatta
+
+#endif

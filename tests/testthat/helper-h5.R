@@ -1,0 +1,49 @@
+# Files for the tests of HDF5: all kinds where a Python with h5py writes them, else those kept in h5/.
+
+skip_without_h5 <- function() {
+  testthat::skip_if(!h5_available(), "the package was built without libhdf5")
+}
+
+h5_state <- new.env(parent = emptyenv())
+
+# A Python that has h5py, or "".
+h5_python <- function() {
+  if (is.null(h5_state$python)) {
+    found <- Filter(nzchar, unique(c(Sys.which("python3"), "/usr/bin/python3")))
+    works <- vapply(found, function(python) {
+      identical(suppressWarnings(
+        system2(python, c("-c", shQuote("import h5py")), stdout = FALSE, stderr = FALSE)
+      ), 0L)
+    }, NA)
+    h5_state$python <- c(found[works], "")[[1L]]
+  }
+  h5_state$python
+}
+
+# A folder with the files, those that h5py makes or the few that are kept.
+local_h5_files <- function(env = parent.frame()) {
+  folder <- withr::local_tempdir("h5-", .local_envir = env)
+  python <- h5_python()
+  if (nzchar(python)) {
+    status <- system2(python, shQuote(c(testthat::test_path("h5", "make.py"), folder)))
+    if (status != 0L) stop("make.py has failed")
+  } else {
+    file.copy(Sys.glob(testthat::test_path("h5", "*.h5")), folder)
+  }
+  folder
+}
+
+h5_file <- function(folder, name) {
+  path <- file.path(folder, name)
+  if (!file.exists(path)) testthat::skip(sprintf("no Python with h5py has written %s", name))
+  path
+}
+
+# What make.py writes, as R sees it: the last index of the file runs along a column.
+h5_values_of <- function(rows, columns) {
+  outer(seq_len(rows) - 1, seq_len(columns) - 1, function(j, i) (37 * i + 11 * j) %% 113)
+}
+
+h5_error <- function(code) {
+  testthat::expect_error(code, class = "regatta_error_h5")
+}

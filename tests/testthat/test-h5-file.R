@@ -1,0 +1,168 @@
+# The files go when this file is over.
+files <- local_h5_files()
+detritus <- detritus_snapshot()
+
+test_that("a file is listed with kinds, types, extents and filters", {
+  skip_without_h5()
+  found <- h5_ls(h5_file(files, "values.h5"))
+  expect_s3_class(found, c("h5_ls", "data.frame"), exact = TRUE)
+  row <- function(name) as.list(found[found$name == name, c("kind", "type", "dim", "chunk", "filters")])
+  expect_identical(row("uint32"), list(
+    kind = "dataset", type = "uint32", dim = "3 x 2", chunk = "2 x 2", filters = "deflate"
+  ))
+  expect_identical(found$type[match(c("boolean", "enum", "text", "record"), found$name)],
+    c("boolean", "enum of int8", "string", "compound"))
+  expect_output(print(found), "uint32 +3 x 2 +chunks 2 x 2 +deflate")
+  inside <- h5_ls(h5_file(files, "types.h5"), "lzf")$name
+  expect_true("le-i4" %in% inside)
+  expect_true(any(grepl("/", h5_ls(h5_file(files, "types.h5"))$name)))
+})
+
+test_that("short vectors and attributes are read", {
+  skip_without_h5()
+  path <- h5_file(files, "values.h5")
+  expect_identical(regatta:::h5_values(path, "text"), c("a", "\u00e4", ""))
+  expect_identical(regatta:::h5_values(path, "fixed"), c("ab", "c"))
+  expect_identical(regatta:::h5_values(path, "text", "note"), "hello")
+  expect_null(regatta:::h5_values(path, "text", "other"))
+  expect_null(regatta:::h5_values(path, "other"))
+  expect_null(regatta:::h5_values(path, "a/b/c"))
+})
+
+test_that("a chunk that is damaged is an error that names file, dataset, chunk and filter", {
+  skip_without_h5()
+  path <- h5_file(files, "damaged.h5")
+  says <- c(
+    short = "deflate: 48 bytes were expected, 44 came out", long = "deflate: 48 bytes were expected, more",
+    checksum = "deflate checksum mismatch", stream = "deflate data are damaged",
+    cut = "deflate data are damaged", nothing = "deflate data are damaged",
+    fletcher = "fletcher32 checksum mismatch",
+    lzf = "lzf data are damaged"
+  )
+  for (name in names(says)) {
+    m <- h5_matrix(path, name)
+    error <- h5_error(m[])
+    expect_identical(
+      conditionMessage(error), sub("more$", "more came out", sprintf(
+        "chunk (2, 2) of `%s` in %s: %s", name, unclass(m)$path, says[[name]]
+      ))
+    )
+    expect_identical(error$chunk, "2, 2")
+    expect_identical(error$name, name)
+    expect_identical(error$path, unclass(m)$path)
+    # Other chunks are what they are.
+    expect_identical(m[1:3, ] + 0, h5_values_of(6, 8)[1:3, ], label = name)
+  }
+})
+
+test_that("a filter that is not there is named, with what to do", {
+  skip_without_h5()
+  error <- h5_error(h5_matrix(h5_file(files, "damaged.h5"), "zstd")[])
+  expect_match(conditionMessage(error), "chunk \\(1, 1\\) of `zstd`.*filter zstd \\(32015\\).*HDF5_PLUGIN_PATH")
+  expect_identical(error$filter, "zstd")
+})
+
+test_that("what cannot be opened says why", {
+  skip_without_h5()
+  path <- h5_file(files, "types.h5")
+  folder <- withr::local_tempdir()
+  says <- function(path, name = "x") conditionMessage(h5_error(h5_matrix(path, name)))
+  expect_match(says(file.path(folder, "none.h5")), "cannot open .*none.h5: No such file")
+  expect_match(says(folder), "it is a folder")
+  file <- file.path(folder, "a")
+  file.create(file)
+  expect_match(says(file), "it is empty")
+  writeLines("no HDF5", file)
+  expect_match(says(file), "no HDF5 file")
+  bytes <- readBin(path, "raw", 1e6)
+  writeBin(utils::head(bytes, 5000), file)
+  expect_match(says(file), "truncated file.*copy it anew")
+  expect_match(says(path, "fletcher/none"), "no `fletcher/none` in .*types.h5\n`fletcher` has `.*le-i4`")
+  expect_match(says(path, "fletcher"), "is a group, no dataset")
+  expect_error(h5_matrix(path, 1), class = "regatta_error_argument")
+  expect_error(h5_ls(NULL), class = "regatta_error_argument")
+  # Printing of the library itself would go to the standard error of C.
+  expect_silent(try(h5_matrix(file, "x"), silent = TRUE))
+})
+
+test_that("a file that another process writes says so, and can be read all the same", {
+  skip_without_h5()
+  python <- h5_python()
+  skip_if(!nzchar(python), "no Python with h5py")
+  path <- h5_file(files, "loom.h5")
+  ready <- withr::local_tempfile()
+  script <- withr::local_tempfile(lines = c(
+    "import h5py, sys", "f = h5py.File(sys.argv[1], 'r+')", "open(sys.argv[2], 'w').close()",
+    "sys.stdin.read()"
+  ))
+  skip_if_not_installed("processx")
+  withr::local_preserve_seed()
+  writer <- processx::process$new(python, c(script, path, ready), stdin = "|")
+  withr::defer(writer$kill())
+  wait_until(file.exists(ready))
+  withr::local_envvar(HDF5_USE_FILE_LOCKING = NA)
+  expect_match(conditionMessage(h5_error(h5_matrix(path, "matrix"))), "HDF5_USE_FILE_LOCKING")
+  Sys.setenv(HDF5_USE_FILE_LOCKING = "FALSE")
+  expect_identical(h5_matrix(path, "matrix")[] + 0, h5_values_of(3, 4), ignore_attr = TRUE)
+  Sys.unsetenv("HDF5_USE_FILE_LOCKING")
+})
+
+test_that("a package without libhdf5 says what to install", {
+  the <- regatta:::the
+  before <- the$h5_about
+  the$h5_about <- FALSE
+  withr::defer(the$h5_about <- before)
+  expect_identical(h5_available(), FALSE)
+  for (call in list(quote(h5_ls("a")), quote(h5_matrix("a", "b")))) {
+    error <- h5_error(eval(call))
+    expect_match(conditionMessage(error), "without libhdf5.*libhdf5-dev and libdeflate-dev")
+  }
+})
+
+# Mutations are made in a process of their own: a crash is its end, not that of the tests.
+fuzz_script <- '
+arguments <- commandArgs(TRUE)
+suppressWarnings(library(regatta))
+bytes <- readBin(arguments[[1L]], "raw", 1e7)
+names <- strsplit(arguments[[3L]], ",")[[1L]]
+for (k in seq_len(as.integer(arguments[[4L]]))) {
+  set.seed(k)
+  cat(k, "", sep = "\\n", file = arguments[[5L]])
+  n <- sample(c(1L, 3L, 20L), 1L)
+  broken <- bytes
+  broken[sample(length(bytes), n)] <- as.raw(sample(0:255, n, TRUE))
+  if (k %% 10L == 0L) broken <- utils::head(broken, sample(length(broken), 1L))
+  writeBin(broken, arguments[[2L]])
+  for (name in names) {
+    tryCatch(suppressWarnings({
+      m <- h5_matrix(arguments[[2L]], name)
+      if (length(m) <= 1e6) m[]
+    }), regatta_error = function(e) NULL, error = function(e) if (!grepl("allocate", conditionMessage(e))) stop(e))
+  }
+  tryCatch(h5_ls(arguments[[2L]]), regatta_error = function(e) NULL)
+}
+cat("all done")
+'
+
+test_that("files with random bytes in them are read or refused, and never end the process", {
+  skip_without_h5()
+  skip_if_not_installed("processx")
+  withr::local_preserve_seed()
+  script <- withr::local_tempfile(fileext = ".R", lines = fuzz_script)
+  for (case in list(c("values.h5", "uint32,boolean"), c("shapes.h5", "three-plain,part,mask,one"))) {
+    at <- withr::local_tempfile()
+    result <- processx::run(
+      file.path(R.home("bin"), "Rscript"),
+      c("--vanilla", script, h5_file(files, case[[1L]]), withr::local_tempfile(), case[[2L]],
+        if (identical(Sys.getenv("REGATTA_SANITIZER"), "")) "300" else "30", at),
+      error_on_status = FALSE, timeout = 300 * slowness(),
+      env = c("current", R_LIBS = paste(.libPaths(), collapse = ":"), R_TESTS = "")
+    )
+    expect_match(result$stdout, "all done",
+      info = paste(c(case, readLines(at), result$stderr), collapse = "\n"))
+  }
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})

@@ -1,0 +1,216 @@
+# The files go when this file is over.
+files <- local_h5_files()
+detritus <- detritus_snapshot()
+
+all_stats <- c("sum", "mean", "var", "sd", "min", "max", "nnz", "count")
+
+# As R computes them, for the rows of x.
+expected_stats <- function(x, na.rm = FALSE) {
+  each <- function(f) apply(x + 0, 1L, f)
+  data.frame(
+    sum = each(function(v) sum(v, na.rm = na.rm)), mean = each(function(v) mean(v, na.rm = na.rm)),
+    var = each(function(v) stats::var(v, na.rm = na.rm)), sd = each(function(v) stats::sd(v, na.rm = na.rm)),
+    min = each(function(v) min(v, na.rm = na.rm)), max = each(function(v) max(v, na.rm = na.rm)),
+    nnz = each(function(v) sum(v != 0, na.rm = na.rm)) + 0, count = each(function(v) sum(!is.na(v))) + 0
+  )
+}
+
+test_that("statistics of both margins are those of R, for every type, layout and filter", {
+  skip_without_h5()
+  withr::local_dir(files)
+  path <- h5_file(files, "types.h5")
+  right <- h5_values_of(17, 23)
+  rows <- expected_stats(right)
+  columns <- expected_stats(t(right))
+  found <- h5_ls(path)
+  for (name in found$name[found$kind == "dataset"]) {
+    m <- h5_matrix(path, name)
+    both <- h5_stats(m, 1:2, all_stats)
+    expect_equal(both$rows, rows, tolerance = 1e-12, label = name)
+    expect_equal(both$columns, columns, tolerance = 1e-12, label = name)
+    exact <- c("sum", "min", "max", "nnz", "count")
+    expect_identical(both$rows[exact], rows[exact], label = name)
+    expect_identical(h5_stats(m, 2, all_stats), both$columns, label = name)
+    expect_identical(h5_stats(t(m), 2, all_stats), both$rows, label = name)
+  }
+})
+
+test_that("each statistic has a function for rows and one for columns", {
+  skip_without_h5()
+  m <- h5_matrix(h5_file(files, "types.h5"), "fletcher/le-i4", dimnames = list(NULL, rep(c("a", "b"), length.out = 23)))
+  x <- h5_values_of(17, 23)
+  rows <- expected_stats(x)
+  columns <- expected_stats(t(x))
+  for (stat in c("sum", "mean", "var", "sd", "min", "max", "nnz")) {
+    suffix <- if (stat == "nnz") stat else paste0(stat, "s")
+    by_row <- get(paste0("h5_row_", suffix))(m)
+    by_column <- get(paste0("h5_col_", suffix))(m)
+    expect_equal(by_row, rows[[stat]], tolerance = 1e-12, label = stat)
+    expect_equal(by_column, stats::setNames(columns[[stat]], dimnames(m)[[2L]]), tolerance = 1e-12, label = stat)
+  }
+})
+
+test_that("rows, columns and groups are chosen", {
+  skip_without_h5()
+  m <- h5_matrix(h5_file(files, "types.h5"), "fletcher/le-i4")
+  x <- h5_values_of(17, 23)
+  rows <- c(17, 3:9)
+  columns <- c(2, 23, 11:13)
+  expect_identical(h5_row_sums(m, rows = rows, columns = columns), rowSums(x[rows, columns]))
+  expect_identical(h5_col_sums(m, rows = rows, columns = columns), colSums(x[rows, columns]))
+  expect_identical(h5_col_sums(m, columns = c(5, 5, 1)), colSums(x[, c(5, 5, 1)]))
+  expect_identical(h5_col_sums(t(m), rows = columns), colSums(t(x)[columns, ]))
+  expect_error(h5_col_sums(m, rows = c(1, 1)), class = "regatta_error_argument")
+  expect_identical(h5_col_sums(m, rows = -(1:16)), x[17, ])
+  groups <- factor(rep_len(c("u", "v", NA, "w"), 23), levels = c("w", "none", "v", "u"))
+  by_group <- sapply(levels(groups), function(g) rowSums(x[, groups %in% g, drop = FALSE]))
+  expect_identical(h5_row_sums(m, groups = groups), by_group)
+  spread <- h5_stats(m, 1, c("var", "max"), groups = groups, rows = rows)
+  direct <- sapply(levels(groups), function(g) apply(x[rows, groups %in% g, drop = FALSE], 1L, stats::var))
+  direct[, "none"] <- NA
+  expect_equal(spread$var, direct, tolerance = 1e-12)
+  expect_identical(spread$max[, "none"], rep(-Inf, 8L))
+  half <- factor(rep_len(1:2, 17))
+  expect_identical(h5_col_sums(m, groups = half), unname(t(rowsum(x, half))), ignore_attr = TRUE)
+  few <- h5_row_sums(m, groups = c("b", "a", "b", "a", "a"), columns = columns)
+  expect_identical(few, t(rowsum(t(x[, columns]), c("b", "a", "b", "a", "a"))), ignore_attr = TRUE)
+  expect_error(h5_row_sums(m, groups = 1:3), "length 23, one for each of the columns")
+  expect_error(h5_stats(m, 1:2, groups = groups), class = "regatta_error_argument")
+})
+
+test_that("what is missing makes a result missing, or is left out", {
+  skip_without_h5()
+  python <- h5_python()
+  skip_if(!nzchar(python), "no Python with h5py")
+  path <- withr::local_tempfile(fileext = ".h5")
+  script <- withr::local_tempfile(lines = c(
+    "import h5py, numpy as np, sys",
+    "x = np.indices((40, 30)).sum(0) % 7 - 2.0",
+    "x[(np.indices((40, 30))[0] * 5 + np.indices((40, 30))[1]) % 11 == 0] = np.nan",
+    "x[:, 3] = np.nan",
+    "with h5py.File(sys.argv[1], 'w') as f:",
+    "    f.create_dataset('f8', data=x, chunks=(7, 8), compression='gzip')",
+    "    f.create_dataset('f4', data=x.astype('f4'), chunks=(40, 1))",
+    "    f.create_dataset('f2', data=x.astype('f2'))",
+    "    y = np.where(np.isnan(x), -2**31, x).astype('i4')",
+    "    f.create_dataset('i4', data=y, chunks=(7, 8), compression='gzip')"
+  ))
+  expect_identical(system2(python, shQuote(c(script, path))), 0L)
+  for (name in c("f8", "f4", "f2", "i4")) {
+    m <- h5_matrix(path, name)
+    x <- m[] + 0
+    expect_true(all(is.na(x[4, ])))
+    for (na.rm in c(FALSE, TRUE)) {
+      both <- h5_stats(m, 1:2, all_stats, na.rm = na.rm)
+      for (k in 1:2) {
+        right <- suppressWarnings(expected_stats(if (k == 1L) x else t(x), na.rm))
+        for (stat in all_stats) {
+          label <- paste(name, na.rm, k, stat)
+          expect_equal(both[[k]][[stat]], right[[stat]], tolerance = 1e-12, ignore_attr = TRUE, label = label)
+        }
+      }
+    }
+  }
+})
+
+test_that("sums of whole numbers are exact, or said to be rounded", {
+  skip_without_h5()
+  path <- h5_file(files, "values.h5")
+  expect_silent(high <- h5_stats(h5_matrix(path, "uint32"), 2, c("sum", "max", "var")))
+  expect_identical(high$sum, c(2^31, 2^31 + 2^33 - 3))
+  expect_identical(high$max, c(2^31 - 1, 2^32 - 1))
+  expect_equal(high$var, c(stats::var(c(0, 1, 2^31 - 1)), stats::var(c(2^31, 2^32 - 2, 2^32 - 1))), tolerance = 1e-14)
+  wide <- h5_matrix(path, "int64")
+  expect_warning(sums <- h5_col_sums(wide), class = "regatta_warning_rounded")
+  # -2^63 + (2^63 - 1) - (2^53 + 1), of which doubles would make -2^53.
+  expect_identical(sums, c(2^54, -2^53 - 2))
+  expect_silent(expect_identical(h5_col_sums(wide, columns = 2, rows = 1:2), -1))
+  expect_identical(suppressWarnings(h5_row_maxs(wide)), c(0, 2^63, 2^53))
+})
+
+test_that("results do not depend on the number of threads", {
+  skip_without_h5()
+  python <- h5_python()
+  skip_if(!nzchar(python), "no Python with h5py")
+  path <- withr::local_tempfile(fileext = ".h5")
+  script <- withr::local_tempfile(lines = c(
+    "import h5py, numpy as np, sys", "x = np.random.default_rng(1).lognormal(0, 9, (300, 200))",
+    "with h5py.File(sys.argv[1], 'w') as f:",
+    "    f.create_dataset('x', data=x, chunks=(13, 17), compression='gzip')",
+    "    f.create_dataset('y', data=x)"
+  ))
+  expect_identical(system2(python, shQuote(c(script, path))), 0L)
+  m <- h5_matrix(path, "x")
+  one <- h5_stats(m, 1:2, all_stats, threads = 1L)
+  for (threads in c(2L, 3L, 2L, 2L)) {
+    expect_identical(h5_stats(m, 1:2, all_stats, threads = threads), one)
+  }
+  x <- m[]
+  expect_identical(x, h5_matrix(path, "y")[])
+  expect_equal(one$columns$sum, colSums(x), tolerance = 1e-13)
+  expect_equal(one$rows$var, apply(x, 1L, stats::var), tolerance = 1e-12)
+  # With a budget below one chunk one thread works.
+  expect_identical(h5_stats(m, 1:2, all_stats, memory = 1), one)
+})
+
+test_that("a damaged chunk is an error whatever the margin and the threads", {
+  skip_without_h5()
+  m <- h5_matrix(h5_file(files, "damaged.h5"), "checksum")
+  for (margin in list(1, 2, 1:2)) {
+    for (threads in 1:2) {
+      error <- h5_error(h5_stats(m, margin, "sum", threads = threads))
+      expect_match(conditionMessage(error), "chunk \\(2, 2\\) of `checksum`.*deflate checksum mismatch")
+    }
+  }
+  expect_identical(h5_col_sums(m, rows = 1:3), colSums(h5_values_of(6, 8)[1:3, ]))
+})
+
+test_that("shapes without elements, vectors and planes have statistics", {
+  skip_without_h5()
+  path <- h5_file(files, "shapes.h5")
+  empty <- h5_matrix(path, "empty")
+  expect_identical(h5_row_sums(empty), numeric(4))
+  expect_identical(h5_col_sums(empty), numeric())
+  expect_identical(h5_row_maxs(empty), rep(-Inf, 4))
+  expect_identical(h5_col_sums(h5_matrix(path, "one")), sum((11 * 0:28) %% 113))
+  expect_identical(h5_col_sums(h5_matrix(path, "none")), rep(-42, 5))
+  expect_identical(h5_row_sums(h5_matrix(path, "three", plane = 2)), rowSums(h5_values_of(5, 6) + 1000))
+  expect_identical(h5_row_vars(h5_matrix(path, "single")), NA_real_)
+})
+
+test_that("arguments are checked", {
+  skip_without_h5()
+  m <- h5_matrix(h5_file(files, "types.h5"), "fletcher/le-i4")
+  refused <- function(code) expect_error(code, class = "regatta_error_argument")
+  refused(h5_stats(1, 1))
+  refused(h5_stats(m, 3))
+  refused(h5_stats(m, 1, "median"))
+  refused(h5_stats(m, 1, na.rm = NA))
+  refused(h5_stats(m, 1, threads = 0))
+  refused(h5_stats(m, 1, memory = "much"))
+  expect_error(h5_stats(m, 1, rows = 99), class = "regatta_error_h5")
+})
+
+test_that("progress is shown when asked for", {
+  skip_without_h5()
+  m <- h5_matrix(h5_file(files, "types.h5"), "fletcher/le-i4")
+  expect_output(h5_col_sums(m, progress = TRUE), "100% \\(done\\)")
+  expect_silent(h5_col_sums(m))
+})
+
+test_that("statistics are computed in forked workers", {
+  skip_without_h5()
+  withr::local_preserve_seed()
+  m <- h5_matrix(h5_file(files, "types.h5"), "fletcher/le-i4")
+  h5_col_sums(m, threads = 2L)
+  right <- lapply(1:4, function(i) h5_col_sums(m, rows = i))
+  expect_identical(
+    par_lapply(1:4, function(i) h5_col_sums(m, rows = i), .control = par_control(workers = 2L, seed = FALSE)),
+    right
+  )
+  expect_identical(parallel::mclapply(1:4, function(i) h5_col_sums(m, rows = i), mc.cores = 2L), right)
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})
