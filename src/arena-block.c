@@ -69,6 +69,7 @@ rg_block *rg_block_open(rg_arena *arena, rg_span span) {
   block->references = 1;
   block->next = *bucket;
   *bucket = block;
+  if (revived < 0) rg_arena_hold(arena); /* else what was held back has done so */
   blocks++;
   bytes += span.size;
   return block;
@@ -97,8 +98,9 @@ void rg_block_close(rg_block *block) {
   /* Without memory for the list the span stays in use until the process ends. */
   if (active_runs == 0) {
     rg_arena_release(block->arena, block->span);
-  } else {
-    hold_back(block->arena, block->span);
+    rg_arena_drop(block->arena);
+  } else if (!hold_back(block->arena, block->span)) {
+    rg_arena_drop(block->arena);
   }
   free(block);
 }
@@ -121,7 +123,7 @@ static int by_offset(const void *a, const void *b) {
 /* With no run active every span in use belongs to a block, and every other byte of the
    file to the list of free spans or to nobody. */
 static void give_back_unowned(rg_arena *arena) {
-  if (!rg_arena_is_whole(arena)) return;
+  if (!rg_arena_is_ours(arena)) return;
   rg_arena_trim(arena);
   rg_span *live = malloc((size_t)(blocks + 1) * sizeof *live);
   if (!live) return;
@@ -150,7 +152,10 @@ static void give_back_unowned(rg_arena *arena) {
 void rg_block_run_end(rg_arena *arena, int reconcile) {
   reconcile_wanted |= reconcile;
   if (--active_runs > 0) return;
-  for (int64_t i = 0; i < held_count; i++) rg_arena_release(held[i].arena, held[i].span);
+  for (int64_t i = 0; i < held_count; i++) {
+    rg_arena_release(held[i].arena, held[i].span);
+    rg_arena_drop(held[i].arena);
+  }
   held_count = 0;
   if (reconcile_wanted) give_back_unowned(arena);
   reconcile_wanted = 0;

@@ -43,6 +43,7 @@ rg_arena *rg_arena_create(void) {
     return NULL;
   }
   arena->file = rg_fd_identify(arena->fd);
+  rg_fork_witness_open(&arena->forks);
   arena->owner = getpid();
   arena->tag = rg_random_tag();
   arena->limit = INT64_MAX;
@@ -53,6 +54,7 @@ rg_arena *rg_arena_create(void) {
 void rg_arena_destroy(rg_arena *arena) {
   if (!arena) return;
   munmap(arena->shared, sizeof *arena->shared);
+  rg_fork_witness_close(&arena->forks);
   if (rg_arena_is_whole(arena)) rg_fd_close(&arena->fd);
   free(arena);
 }
@@ -181,7 +183,30 @@ void rg_arena_release(rg_arena *arena, rg_span span) {
   /* In a forked worker the same object exists as a copy; its end there means nothing. */
   if (arena->owner != getpid()) return;
   atomic_fetch_sub(&arena->shared->used, span.size);
+  if (!rg_arena_is_ours(arena)) return;
   if (!put_free(arena, span)) rg_fd_punch(own_fd(arena), span.offset, span.size);
+}
+
+int rg_arena_is_ours(rg_arena *arena) {
+  if (arena->owner != getpid() || arena->given_up || !rg_arena_is_whole(arena)) return 0;
+  if (rg_fork_alone(&arena->forks)) return 1;
+  rg_arena_give_up(arena);
+  return 0;
+}
+
+/* What is free now was free when others were forked, or they would not have been given up for: no
+   process reads it. */
+void rg_arena_give_up(rg_arena *arena) {
+  if (arena->given_up) return;
+  arena->given_up = 1;
+  if (arena->owner == getpid()) rg_arena_trim(arena);
+  rg_fork_witness_close(&arena->forks);
+}
+
+void rg_arena_hold(rg_arena *arena) { arena->holders++; }
+
+void rg_arena_drop(rg_arena *arena) {
+  if (--arena->holders == 0 && arena->given_up) rg_arena_destroy(arena);
 }
 
 int64_t rg_arena_trim(rg_arena *arena) {

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "sys-fd.h"
+#include "sys-fork.h"
 
 /*
  * The arena: one file in memory without a name per R process that runs maps, made before
@@ -18,6 +19,11 @@
  * free spans, whose pages are still allocated ("warm"), else from the end of the file.
  * Only the owner frees spans; a span it frees is kept warm, up to a limit, or its pages
  * are given back to the system.
+ *
+ * A process that somebody else has forked from the owner reads the owner's vectors where they are: as
+ * long as it lives, no page may be written anew or given back. The arena is given up then: nothing
+ * in it is freed any more, the next run makes another, and the system frees all of it with the last
+ * process that has it.
  */
 
 typedef struct {
@@ -56,6 +62,9 @@ typedef struct {
   uint64_t tag;   /* random: a span's handle names it, so that no other arena takes it */
   int64_t limit;  /* most bytes in use, INT64_MAX: what the machine has */
   int64_t keep;   /* most bytes kept warm */
+  rg_fork_witness forks;
+  int given_up;
+  int64_t holders; /* runs and blocks of this process that use it */
 } rg_arena;
 
 typedef enum {
@@ -98,6 +107,16 @@ int64_t rg_arena_size(const rg_arena *arena);
 
 /* Owner: the span's content is not needed any more. */
 void rg_arena_release(rg_arena *arena, rg_span span);
+
+/* Owner: whether the arena can be used on: it is whole, and no other process has inherited it. */
+int rg_arena_is_ours(rg_arena *arena);
+
+/* One who uses the arena more, or less. With the last one it goes, if it was given up. */
+void rg_arena_hold(rg_arena *arena);
+void rg_arena_drop(rg_arena *arena);
+
+/* Owner: uses the arena for no further run. */
+void rg_arena_give_up(rg_arena *arena);
 
 /* Owner: gives the pages of all free spans back; returns how many bytes. */
 int64_t rg_arena_trim(rg_arena *arena);

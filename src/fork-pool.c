@@ -17,10 +17,19 @@
 static rg_pool *pools;
 
 /* The arena of this process, made when the first pool needs it and kept for the next, so
-   that its pages stay warm. A worker that runs maps of its own has one of its own. */
+   that its pages stay warm, unless others have inherited it. A worker that runs maps of its own has
+   one of its own. Each pool holds it until it is stopped. */
 static rg_arena *session_arena(void) {
   static rg_arena *arena;
-  if (!arena || arena->owner != getpid() || !rg_arena_is_whole(arena)) arena = rg_arena_create();
+  if (!arena || !rg_arena_is_ours(arena)) {
+    if (arena) {
+      rg_arena_give_up(arena);
+      rg_arena_drop(arena);
+    }
+    arena = rg_arena_create();
+    if (arena) rg_arena_hold(arena);
+  }
+  if (arena) rg_arena_hold(arena);
   return arena;
 }
 
@@ -81,7 +90,13 @@ static void unlink_pool(rg_pool *pool) {
   if (*link) *link = pool->next;
 }
 
+static void drop_arena(rg_pool *pool) {
+  if (pool->arena) rg_arena_drop(pool->arena);
+  pool->arena = NULL;
+}
+
 static void free_pool(rg_pool *pool) {
+  drop_arena(pool);
   unlink_pool(pool);
   rg_control_destroy(pool->control);
   rg_fd_close(&pool->doorbell[0]);
@@ -152,6 +167,7 @@ static void stop_pool(rg_pool *pool) {
   rg_fd_close(&pool->doorbell[0]);
   rg_fd_close(&pool->doorbell[1]);
   rg_block_run_end(pool->arena, pool->lost_spans);
+  drop_arena(pool);
 }
 
 static void pool_finalize(SEXP pointer) {

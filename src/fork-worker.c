@@ -421,6 +421,8 @@ static void become_worker(rg_pool *pool, int number, rg_pipes pipes, pid_t paren
   rg_fork_pool_forget_all();
   rg_fd_close(&pool->doorbell[0]);
   rg_block_after_fork();
+  /* Workers end with their run, before which nothing is freed: they are not what it looks for. */
+  rg_fork_witness_close(&pool->arena->forks);
   rg_region_note_known(1);
   set_streams(pipes[RG_STDOUT][1], pipes[RG_STDERR][1]);
   for (int s = 0; s < RG_STREAMS; s++) {

@@ -1,7 +1,12 @@
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "sys-fork.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static _Atomic int64_t foreign, generation;
@@ -30,5 +35,55 @@ pid_t rg_fork_worker(void) {
 }
 
 int64_t rg_fork_foreign(void) { return atomic_load(&foreign); }
+
+enum { PAGE = 4096 }; /* the kernel takes whole pages, of whatever size */
+
+int rg_fork_witness_open(rg_fork_witness *witness) {
+  *witness = (rg_fork_witness){.fd = rg_fd_memory("regatta-forks"), .forks = rg_fork_foreign()};
+  if (witness->fd < 0) return -1;
+  witness->file = rg_fd_identify(witness->fd);
+  void *page = ftruncate(witness->fd, PAGE) < 0
+                   ? MAP_FAILED
+                   : mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, witness->fd, 0);
+  if (page == MAP_FAILED) {
+    rg_fd_close(&witness->fd);
+    return -1;
+  }
+  witness->page = page;
+  return 0;
+}
+
+static void forget_page(rg_fork_witness *witness) {
+  if (witness->page) munmap(witness->page, PAGE);
+  witness->page = NULL;
+}
+
+void rg_fork_witness_close(rg_fork_witness *witness) {
+  forget_page(witness);
+  if (rg_fd_is(witness->fd, witness->file)) rg_fd_close(&witness->fd);
+  witness->fd = -1;
+}
+
+/* A file that nobody has mapped for writing can be sealed against writes. After that it is no use as
+   a witness any more, so there is a new one, under the number of the old. */
+int rg_fork_alone(rg_fork_witness *witness) {
+  if (witness->page && witness->forks == rg_fork_foreign()) return 1;
+#ifdef __linux__
+  rg_fork_witness next;
+  if (!witness->page || !rg_fd_is(witness->fd, witness->file)) return 0;
+  forget_page(witness);
+  if (rg_fd_seal(witness->fd, RG_FD_SEAL_WRITE) < 0 || rg_fork_witness_open(&next) < 0) return 0;
+  if (dup3(next.fd, witness->fd, O_CLOEXEC) >= 0) {
+    rg_fd_close(&next.fd);
+    next.fd = witness->fd;
+  } else {
+    rg_fd_close(&witness->fd);
+  }
+  *witness = next;
+  return 1;
+#else
+  return 0;
+#endif
+}
 
 int64_t rg_fork_generation(void) { return atomic_load(&generation); }
