@@ -1,8 +1,4 @@
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cstdlib>
-#include <fstream>
 #include <regatta/core.hpp>
 
 #include "check.hpp"
@@ -59,31 +55,6 @@ TEST(r_cmd_check_allows_two) {
   CHECK(regatta::detail::cores_check() == 2);
   const Variable off("_R_CHECK_LIMIT_CORES_", "False");
   CHECK(regatta::detail::cores_check() == 0);
-}
-
-TEST(quotas_of_control_groups_are_read_upwards) {
-  char root[] = "/tmp/regatta-test-XXXXXX";
-  CHECK(mkdtemp(root) != nullptr);
-  const std::string top = std::string(root) + "/job", leaf = top + "/step";
-  mkdir(top.c_str(), 0700);
-  mkdir(leaf.c_str(), 0700);
-  const auto write = [](const std::string& path, const char* text) { std::ofstream(path) << text; };
-  write(leaf + "/cpu.max", "max 100000\n");
-  CHECK(regatta::detail::quota_upward(root, "/job/step", true) == 0);
-  write(top + "/cpu.max", "250000 100000\n");
-  CHECK(regatta::detail::quota_upward(root, "/job/step", true) == 3);
-  write(leaf + "/cpu.max", "20000 100000\n");
-  CHECK(regatta::detail::quota_upward(root, "/job/step", true) == 1);
-  write(leaf + "/cpu.cfs_quota_us", "-1\n");
-  write(leaf + "/cpu.cfs_period_us", "100000\n");
-  CHECK(regatta::detail::quota_upward(root, "/job/step", false) == 0);
-  write(leaf + "/cpu.cfs_quota_us", "400000\n");
-  CHECK(regatta::detail::quota_upward(root, "/job/step", false) == 4);
-  for (const char* file : {"/job/step/cpu.max", "/job/step/cpu.cfs_quota_us",
-                           "/job/step/cpu.cfs_period_us", "/job/cpu.max"}) {
-    CHECK(unlink((std::string(root) + file).c_str()) == 0);
-  }
-  CHECK(rmdir(leaf.c_str()) == 0 && rmdir(top.c_str()) == 0 && rmdir(root) == 0);
 }
 
 TEST(idle_threads_use_no_cpu) {
