@@ -3,6 +3,7 @@
 #include <Rversion.h>
 #include <string.h>
 
+#include "shm-array.h"
 #include "shm-string.h"
 #include "shm-vector.h"
 #include "string-encoding.h"
@@ -31,6 +32,21 @@ typedef struct {
 
 static SEXP share(SEXP x, const void *data);
 
+static SEXP share_numbers(SEXP x, int64_t size, const rg_share_sink *sink) {
+  SEXP array = PROTECT(rg_shm_array_unwrap(x));
+  SEXP result = x;
+  if (rg_shm_vector_has_handle(array, sink->arena)) {
+    result = array; /* travels by its own handle */
+  } else {
+    /* No data in memory: a compact sequence, a mapped file. R's serialisation knows how to
+       write such a vector without expanding it. */
+    const rg_piece piece = {DATAPTR_OR_NULL(x), size};
+    if (piece.data) result = sink->store(x, &piece, 1, sink->data);
+  }
+  UNPROTECT(1);
+  return result;
+}
+
 static SEXP share_leaf(SEXP x, const rg_share_sink *sink) {
   int64_t unit = TYPEOF(x) == STRSXP ? 8 : (int64_t)rg_shm_vector_unit(TYPEOF(x));
   int64_t size = (int64_t)XLENGTH(x) * unit;
@@ -43,11 +59,7 @@ static SEXP share_leaf(SEXP x, const rg_share_sink *sink) {
     if (!rg_string_have_codes(x, rg_string_native())) return x;
     return rg_shm_string_store(x, sink->store, sink->data);
   }
-  if (rg_shm_vector_has_handle(x, sink->arena)) return x; /* travels by its own handle */
-  /* No data in memory: a compact sequence, a mapped file. R's serialisation knows how to
-     write such a vector without expanding it. */
-  const rg_piece piece = {DATAPTR_OR_NULL(x), size};
-  return piece.data ? sink->store(x, &piece, 1, sink->data) : x;
+  return share_numbers(x, size, sink);
 }
 
 /* Attributes that R keeps small, computes, or checks against the vector's length. */

@@ -121,6 +121,12 @@ static SEXP original(SEXP x, const place *at) {
   return same;
 }
 
+SEXP rg_shm_array_unwrap(SEXP x) {
+  place at;
+  if (!ALTREP(x) || rg_shm_vector_is(x) || !Rf_inherits(x, rg_live_class(RG_LIVE_ARRAY))) return x;
+  return find_array(x, &at) ? original(x, &at) : x;
+}
+
 /* Copies `count` elements of `unit` bytes from `from`, which has `have` elements and is read
    round and round from number `first` on. */
 static void copy_elements(char *to, const char *from, size_t unit, R_xlen_t first, R_xlen_t count,

@@ -23,6 +23,10 @@ void *rg_shm_array_data(SEXP x, size_t size);
 int64_t rg_shm_array_limit(SEXP limit);
 void rg_shm_array_set_attributes(SEXP x, SEXP attributes);
 
+/* The shared array that `x` is, without what R may have wrapped it in to change its attributes; `x`
+   itself if it is none. */
+SEXP rg_shm_array_unwrap(SEXP x);
+
 SEXP ffi_shm_lock_new(SEXP limit);
 SEXP ffi_shm_lock_with(SEXP lock, SEXP timeout, SEXP call, SEXP died, SEXP env);
 
