@@ -9,11 +9,21 @@
 # Files that other packages cache in tempdir() for the rest of the session.
 detritus_foreign_temp <- "^(callr-|libloc_|repos_|sourceCpp-|downloaded_packages$|\\.NETmanaged)"
 
-# Options that the packages under us set on first use and never reset.
-detritus_foreign_options <- paste0(
-  "^(testthat|cli\\.|crayon|rlang|callr|processx|ps\\.|pkgload|withr|datatable|",
-  "covr|knitr|diffobj\\.|progressr|digits\\.secs$|browserNLdisabled$|stringsAsFactors$|ts\\.eps$)"
-)
+# Options that some package makes on first use and never resets. Those of other packages begin with
+# the name of one that is loaded; these do not.
+detritus_foreign_options <- c("digits.secs", "browserNLdisabled", "stringsAsFactors", "ts.eps")
+
+detritus_is_foreign_option <- function(names) {
+  letters_of <- function(x) tolower(gsub("[^[:alnum:]]", "", x))
+  packages <- setdiff(loadedNamespaces(), c("regatta", detritus_base_packages))
+  # "data.table" has options "datatable.verbose".
+  owner <- letters_of(sub("^([[:alnum:]]+).*$", "\\1", names))
+  prefixes <- sub("^([[:alnum:]]+).*$", "\\1", packages)
+  owner %in% c(letters_of(packages), letters_of(prefixes)) | names %in% detritus_foreign_options
+}
+
+# Options of R itself are looked at, whatever they begin with.
+detritus_base_packages <- rownames(utils::installed.packages(.Library, priority = "base"))
 
 detritus_readlink <- function(paths) {
   links <- Sys.readlink(paths)
@@ -49,12 +59,17 @@ detritus_child <- function(pid, parent) {
   stats::setNames(sprintf("%s, state %s", name, fields[1]), pid)
 }
 
-# Shared memory objects and semaphores of this user. Other sessions of the same user may come
-# and go; what counts is what is there when this file's own waiting is over.
-detritus_shm <- function() {
+# Shared memory objects and semaphores that this session and its children have made. Where the
+# folder is theirs alone (REGATTA_PRIVATE_SHM, set by tools/leak-watch.sh) these are all of the user's.
+# Elsewhere other sessions come and go, and nothing but its name tells who has made an object: the
+# tests put the number of their process into it.
+detritus_shm <- function(pids = Sys.getpid()) {
   files <- list.files("/dev/shm", all.files = TRUE, no.. = TRUE)
   info <- file.info(file.path("/dev/shm", files), extra_cols = TRUE)
-  files[!is.na(info$uid) & info$uid == detritus_uid()]
+  files <- files[!is.na(info$uid) & info$uid == detritus_uid()]
+  if (nzchar(Sys.getenv("REGATTA_PRIVATE_SHM"))) return(files)
+  named <- sprintf("(^|[^0-9])(%s)([^0-9]|$)", paste(pids, collapse = "|"))
+  files[grepl(named, files)]
 }
 
 detritus_uid <- function() {
@@ -87,7 +102,7 @@ detritus_head <- function(path) {
 
 detritus_options <- function() {
   all <- options()
-  all[!grepl(detritus_foreign_options, names(all))]
+  all[!detritus_is_foreign_option(names(all))]
 }
 
 detritus_session <- function() {

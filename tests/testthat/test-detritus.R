@@ -39,6 +39,31 @@ test_that("a file descriptor and a connection are found", {
   expect_match(found, "^connection", all = FALSE)
 })
 
+test_that("a shared memory object is found, one of another process is not", {
+  skip_unless_linux()
+  withr::local_envvar(REGATTA_PRIVATE_SHM = NA)
+  before <- detritus_snapshot()
+  name <- sprintf("rg_detritus_%d", Sys.getpid())
+  foreign <- sprintf("rg_detritus_%d0", Sys.getpid())
+  paths <- shm_path(c(name, foreign))
+  withr::defer(unlink(paths))
+  file.create(paths)
+  expect_identical(detritus_found(before, timeout = 0), paste("shared memory object", name))
+  withr::local_envvar(REGATTA_PRIVATE_SHM = "1")
+  expect_true(all(c(name, foreign) %in% detritus_shm()))
+})
+
+test_that("an option that another package makes does not count, any other does", {
+  loadNamespace("withr")
+  before <- detritus_snapshot()
+  withr::local_options(withr.made.on.first.use = 1, R6.made.too = 1, tools.is.base = 1, regatta.mine = 1,
+    no_such_package.x = 1)
+  expect_setequal(
+    detritus_found(before, timeout = 0),
+    sprintf("option `%s` changed", c("tools.is.base", "regatta.mine", "no_such_package.x"))
+  )
+})
+
 test_that("a file in the temporary folder is found", {
   path <- withr::local_tempfile(fileext = ".left")
   found <- found_after(file.create(path))

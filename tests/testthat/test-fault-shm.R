@@ -14,8 +14,8 @@ read_handle <- function(folder) {
 test_that("a killed owner leaves nothing, and its handle says that it is gone", {
   skip_unless_linux()
   folder <- withr::local_tempdir()
-  names <- list.files("/dev/shm")
   session <- local_session(share_and_wait, list(folder))
+  names <- detritus_shm()
   bytes <- read_handle(folder)
   attached <- unserialize(bytes)
   pid <- session$process$get_pid()
@@ -28,7 +28,7 @@ test_that("a killed owner leaves nothing, and its handle says that it is gone", 
     tryCatch(unserialize(bytes), error = conditionMessage)
   }, list(bytes))$value
   expect_match(late, sprintf("gone: process %d", pid))
-  expect_identical(setdiff(list.files("/dev/shm"), names), character())
+  expect_identical(setdiff(detritus_shm(c(Sys.getpid(), pid)), names), character())
 })
 
 test_that("another user cannot attach", {
