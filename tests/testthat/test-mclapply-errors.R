@@ -145,23 +145,23 @@ test_that("after the first error the rest is not run, and says so", {
     got <- suppressWarnings(map(1:100, function(i) {
       file.create(file.path(dir, i))
       if (i == 1L) stop("early")
-      Sys.sleep(0.02)
-      i
+      Sys.sleep(300)
     }, mc.allow.error = TRUE, mc.fail.early = TRUE, mc.preschedule = FALSE, mc.cores = cores))
     expect_s3_class(got[[1L]], "etry-error")
     late <- vapply(got, inherits, NA, "fail-early-error")
-    expect_gt(sum(late), 50L)
+    # A worker may have begun one before the end of the call was told to it.
+    expect_gt(sum(late), 100L - 2L * cores)
     expect_identical(class(got[late][[1L]]), c("fail-early-error", "try-error"))
-    expect_lt(length(list.files(dir)), 50L)
+    expect_lte(length(list.files(dir)), 1L + cores)
   }
   # which is the default when errors are not allowed
   dir <- withr::local_tempdir()
   expect_error(map(1:100, function(i) {
     file.create(file.path(dir, i))
     if (i == 1L) stop("early")
-    Sys.sleep(0.02)
+    Sys.sleep(300)
   }, mc.preschedule = FALSE))
-  expect_lt(length(list.files(dir)), 50L)
+  expect_lte(length(list.files(dir)), 3L)
 })
 
 test_that("a long element is ended when another has failed", {

@@ -99,9 +99,10 @@ test_that("a failure that is tried again is told once for each try, unless silen
 
 test_that("an element is tried again at once, not when all others are done", {
   order <- withr::local_tempfile()
+  file.create(order)
   map(1:4, function(i) {
     if (i == 1L && retry_now() == "0") stop("first")
-    Sys.sleep(if (i == 2L) 0.6 else 0.01)
+    if (i == 2L) wait_until(length(readLines(order)) == 3L, 60)
     cat(i, "\n", file = order, append = TRUE)
     i
   }, mc.retry = 1, mc.preschedule = FALSE)

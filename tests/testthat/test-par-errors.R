@@ -149,16 +149,16 @@ test_that("an error cancels what has not been run and what is running", {
     par_lapply(1:200, function(i) {
       file.create(file.path(dir, i))
       if (i == 1L) stop("early")
-      Sys.sleep(0.02)
+      Sys.sleep(300)
     }, .control = two_workers(batch = 1L)),
     class = "regatta_error_element"
   )
   expect_identical(err$index, 1L)
-  expect_lt(length(list.files(dir)), 100L)
+  # Each of the two workers may have begun one before the end of the call was told to it.
+  expect_lte(length(list.files(dir)), 3L)
   status <- par_last()$elements$status
   expect_identical(as.character(status[[1L]]), "error")
-  expect_false(any(status == "done" & seq_along(status) > 100L))
-  expect_gt(sum(status %in% c("cancelled", "pending")), 100L)
+  expect_true(all(status[-1L] %in% c("cancelled", "pending")))
 })
 
 # How long the driver waits for elements before one that has failed.

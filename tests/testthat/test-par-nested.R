@@ -33,8 +33,12 @@ test_that("inside a worker the default is the worker's share of the cores", {
 
 test_that("workers asked for by name inside a worker are given", {
   got <- par_lapply(1:2, function(i) {
+    begun <- tempfile()
+    dir.create(begun)
+    on.exit(unlink(begun, recursive = TRUE))
     values <- par_lapply(1:4, function(j) {
-      Sys.sleep(0.05)
+      file.create(file.path(begun, Sys.getpid()))
+      wait_until(length(list.files(begun)) == 2L, 60) # so that each of the two has run one
       Sys.getpid()
     }, .control = two_workers(workers = 2L, batch = 1L))
     c(length(unique(unlist(values))), Sys.getpid() %in% unlist(values))

@@ -14,14 +14,40 @@ test_that("no more processes run than there are CPUs in the queue", {
   expect_true(all(spans[-1L, 1L] >= spans[-4L, 2L] - 0.02))
 })
 
+# How many processes wait in the queue, as the system says.
+waiting <- function(pq) {
+  lines <- system2("ipcs", c("-s", "-i", unclass(pq$sid)), stdout = TRUE)
+  rows <- grep("^[0-9]+( +[0-9]+){4} *$", lines, value = TRUE)
+  sum(utils::read.table(text = rows)[-1L, 2L])
+}
+
 test_that("who waits with a higher priority comes first", {
-  pq <- prio_queue_create(ncpu = 1, nprio = 3, seconds2block = 1)
+  skip_unless_linux()
+  skip_unless_command("ipcs")
+  pq <- prio_queue_create(ncpu = 1, nprio = 3)
   withr::defer(prio_queue_destroy(pq))
-  got <- mclapply(1:3, function(i) {
-    Sys.sleep(0.05)
-    proc.time()[["elapsed"]]
-  }, mc.cores = 3, mc.preschedule = FALSE, mc.prio.queue = pq, mc.priority = c(3, 1, 2))
-  expect_identical(order(unlist(got)), c(2L, 3L, 1L))
+  order <- withr::local_tempfile()
+  prio_queue_insert(pq, 1)
+  expect_equal(waiting(pq), 0)
+  calls <- lapply(c(3, 1, 2), function(prio) {
+    par_call({
+      prio_queue_insert(pq, prio)
+      cat(prio, "\n", file = order, append = TRUE)
+      prio_queue_release(pq)
+    }, .control = two_workers())
+  })
+  wait_until(waiting(pq) == 3, 60)
+  prio_queue_release(pq)
+  lapply(calls, par_value)
+  expect_identical(scan(order, quiet = TRUE), c(1, 2, 3))
+})
+
+test_that("mclapply() takes the priorities of a queue, which may be closed at first", {
+  pq <- prio_queue_create(ncpu = 1, nprio = 3, seconds2block = 0.2)
+  withr::defer(prio_queue_destroy(pq))
+  got <- mclapply(1:3, identity, mc.cores = 3, mc.preschedule = FALSE, mc.prio.queue = pq,
+    mc.priority = c(3, 1, 2))
+  expect_identical(got, as.list(1:3))
 })
 
 test_that("a process that dies gives its CPU back", {
