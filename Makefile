@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test peers install check docs bench bench-table sanitize gctorture valgrind soak clean
+.PHONY: help demo test peers install check docs bench bench-table sanitize gctorture valgrind models soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -57,6 +57,10 @@ valgrind: ## memory errors of the C code as valgrind sees them
 	@tools/with-lib.sh tools/install.sh
 	@tools/with-lib.sh tools/valgrind.sh
 
+models: ## every order of steps of the mechanisms between processes, by a model checker
+	@tools/setup.sh models
+	@$(MAKE) -s -C tests/models
+
 soak: ## repeat the suite and the leak check until it breaks or ROUNDS (10) are over
 	@tools/setup.sh test
 	@tools/with-lib.sh tools/soak.sh
@@ -64,4 +68,4 @@ soak: ## repeat the suite and the leak check until it breaks or ROUNDS (10) are 
 clean: ## remove what was built; .lib/ stays
 	rm -rf .build
 	rm -f src/*.o src/*.so src/Makevars
-	@for part in c cpp; do $(MAKE) -s -C tests/$$part clean; done
+	@for part in c cpp models; do $(MAKE) -s -C tests/$$part clean; done

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Installs what a goal of the Makefile needs and the machine lacks, and says what.
-#   tools/setup.sh run|demo|test|bench|valgrind
+#   tools/setup.sh run|demo|test|bench|valgrind|models
 # As root on Debian: system packages by apt-get, R packages too where Debian has them new enough.
 # The rest, and everything for an ordinary user, comes from CRAN into .lib/ in this tree.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-goal=${1:?usage: tools/setup.sh run|demo|test|bench|valgrind}
+goal=${1:?usage: tools/setup.sh run|demo|test|bench|valgrind|models}
 
 say() { printf 'set-up: %s\n' "$*"; }
 fail() { printf 'set-up: %s\n' "$*" >&2; exit 1; }
@@ -88,6 +88,10 @@ need_command "$(R CMD config CC | cut -d ' ' -f 1)" build-essential "the C compi
 need_command "$(R CMD config CXX | cut -d ' ' -f 1)" build-essential "the C++ compiler of this R"
 need_command nm binutils "reads the symbols of the built library"
 if [ "$goal" = valgrind ]; then need_command valgrind valgrind "make valgrind"; fi
+if [ "$goal" = models ]; then
+  need_command spin spin "make models"
+  exit 0
+fi
 if [ "$goal" = bench ] && apt_here; then need_file /usr/include/tbb/version.h libtbb-dev; fi
 # The package does without them, but its functions for HDF5 then only say so.
 case $goal in
