@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <regatta/core.hpp>
 #include <string>
@@ -76,6 +77,138 @@ TEST(per_thread_values_are_private) {
   regatta::PerThread<std::vector<double>> plain;
   plain.local().push_back(1.0);
   CHECK(plain.local().size() == 1);
+}
+
+TEST(reduce_holds_few_values_at_a_time) {
+  // Counts itself, as the memory of a large accumulator would be counted.
+  struct Counted {
+    explicit Counted(std::atomic<int>* now, std::atomic<int>* most, long value)
+        : now_(now), most_(most), sum(value) { begin(); }
+    Counted(const Counted& other) : now_(other.now_), most_(other.most_), sum(other.sum) { begin(); }
+    Counted(Counted&& other) noexcept : now_(other.now_), most_(other.most_), sum(other.sum) {
+      other.now_ = nullptr;
+    }
+    Counted& operator=(Counted&& other) noexcept {
+      end();
+      now_ = other.now_;
+      sum = other.sum;
+      other.now_ = nullptr;
+      return *this;
+    }
+    ~Counted() { end(); }
+    void begin() {
+      const int count = ++*now_;
+      int most = most_->load();
+      while (count > most && !most_->compare_exchange_weak(most, count)) {
+      }
+    }
+    void end() {
+      if (now_) --*now_;
+    }
+    std::atomic<int>* now_;
+    std::atomic<int>* most_;
+    long sum;
+  };
+  for (int threads : {1, 2, 4}) {
+    std::atomic<int> now(0), most(0);
+    const Counted zero(&now, &most, 0);
+    const Counted sum = regatta::parallelReduce(
+        0, 100000, zero, [&](int i) { return Counted(&now, &most, i); },
+        [](Counted a, Counted b) {
+          a.sum += b.sum;
+          return a;
+        }, static_cast<std::size_t>(threads));
+    CHECK(sum.sum == 4999950000L);
+    CHECK(most.load() < 10 + 30 * threads);
+    CHECK(now.load() == 2);
+  }
+}
+
+TEST(reduce_takes_any_bounds) {
+  const int low = std::numeric_limits<int>::min(), high = std::numeric_limits<int>::max();
+  // Too many to be counted one by one: the first ends it.
+  CHECK(check::thrown([&] {
+    regatta::parallelReduce(low, high, 0L, [](int i) -> long {
+      if (i > -2147400000) throw std::runtime_error("far enough");
+      return i;
+    }, std::plus<long>(), 2);
+  }) == "far enough");
+  CHECK(regatta::parallelReduce(high - 5, high, 0L, [](int i) { return long(i); }) ==
+        5L * high - 15L);
+  CHECK(regatta::parallelReduce(low, low + 5, 0L, [](int i) { return long(i); }) == 5L * low + 10L);
+  CHECK(regatta::parallelReduce(-3000, 3001, 0L, [](int i) { return long(i); }) == 0L);
+  static_assert(sizeof(regatta::detail::IndexOf<int, unsigned>) == 8, "any two types of 32 bits");
+}
+
+TEST(reduce_throws_what_a_combination_throws) {
+  CHECK(check::thrown([] {
+    regatta::parallelReduce(0, 5000, 0, [](int i) { return i; }, [](int a, int b) -> int {
+      if (a + b > 1000000) throw std::runtime_error("too much");
+      return a + b;
+    });
+  }) == "too much");
+}
+
+TEST(scan_keeps_the_order_of_terms) {
+  std::vector<std::string> x;
+  for (int i = 0; i < 3000; ++i) x.push_back(std::string(1, static_cast<char>('a' + i % 26)));
+  std::vector<std::string> wanted(x.size()), out(x.size());
+  std::partial_sum(x.begin(), x.end(), wanted.begin());
+  regatta::parallelScan(x.begin(), x.end(), out.begin());
+  CHECK(out == wanted);
+  // What comes last wins: associative, and far from commutative.
+  std::vector<int> numbers(10000), last(10000);
+  std::iota(numbers.begin(), numbers.end(), 1);
+  regatta::parallelScan(numbers.begin(), numbers.end(), last.begin(), 0,
+                        [](int a, int b) { return b != 0 ? b : a; });
+  CHECK(last == numbers);
+}
+
+namespace {
+
+// Neither moved nor copied, and refers to itself.
+struct Fixed {
+  Fixed() : self(this), uses(0) {}
+  Fixed(const Fixed&) = delete;
+  Fixed& operator=(const Fixed&) = delete;
+  Fixed* self;
+  int uses;
+};
+
+}  // namespace
+
+TEST(per_thread_values_stay_where_they_are_made) {
+  regatta::PerThread<Fixed> values;
+  std::atomic<int> moved(0);
+  regatta::parallelFor(0, 1000, [&](int) {
+    Fixed& mine = values.local();
+    ++mine.uses;
+    moved += mine.self != &mine;
+  });
+  CHECK(moved.load() == 0);
+  int uses = 0;
+  values.forEach([&](Fixed& one) { uses += one.uses; });
+  CHECK(uses == 1000);
+#if __cplusplus >= 201703L
+  regatta::PerThread<Fixed> made([] { return Fixed(); });
+  CHECK(made.local().self == &made.local());
+#endif
+}
+
+TEST(per_thread_numbers_are_dense) {
+  regatta::PerThread<int> counts;
+  std::atomic<int> arrived(0);
+  std::vector<std::atomic<int>> users(4);
+  for (std::atomic<int>& one : users) one = 0;
+  regatta::parallelFor(0, 4, [&](int) {
+    ++users[counts.index()];
+    ++arrived;
+    CHECK(check::wait_until([&] { return arrived.load() == 4; }));
+  });
+  CHECK(counts.size() == 4);
+  bool each_once = true;
+  for (std::atomic<int>& one : users) each_once = each_once && one == 1;
+  CHECK(each_once);
 }
 
 TEST(matrix_views) {

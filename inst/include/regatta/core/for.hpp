@@ -15,7 +15,7 @@ namespace detail {
 template <class Begin, class End>
 using IndexOf = typename std::conditional<
     std::is_signed<Begin>::value == std::is_signed<End>::value,
-    typename std::common_type<Begin, End>::type, std::ptrdiff_t>::type;
+    typename std::common_type<Begin, End>::type, std::int64_t>::type;
 
 // Users loop from 0 to a size() with a body that takes an int: that the index is converted is their
 // business, and no reason to warn here.

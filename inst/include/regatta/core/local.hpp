@@ -11,15 +11,19 @@
 REGATTA_NAMESPACE_BEGIN
 
 // A value for each thread that asks for one: scratch memory, a generator, a partial sum. Lives and
-// dies with the object, not with the threads.
+// dies with the object, not with the threads, and stays where it was made.
 //   PerThread<std::vector<double>> scratch([n] { return std::vector<double>(n); });
 //   parallelFor(0, m, [&](int i) { use(scratch.local(), i); });
 template <class T>
 class PerThread {
  public:
-  PerThread() : make_([] { return T(); }), first_(nullptr) {}
+  PerThread() : make_([](std::thread::id self) { return new Node(self); }), first_(nullptr), size_(0) {}
+  // With what make() returns. T needs no constructor that moves or copies where C++17 is used, nor
+  // without `make` in any standard.
   template <class Make, class = decltype(T(std::declval<Make&>()()))>
-  explicit PerThread(Make make) : make_(std::move(make)), first_(nullptr) {}
+  explicit PerThread(Make make)
+      : make_([make](std::thread::id self) mutable { return new Node(self, make); }),
+        first_(nullptr), size_(0) {}
   PerThread(const PerThread&) = delete;
   PerThread& operator=(const PerThread&) = delete;
 
@@ -31,20 +35,15 @@ class PerThread {
     }
   }
 
-  // The calling thread's value, made by the function given to the constructor when it first asks.
-  T& local() {
-    const std::thread::id self = std::this_thread::get_id();
-    // acquire: pairs with the release below, so that the nodes are seen complete.
-    for (Node* node = first_.load(std::memory_order_acquire); node; node = node->next) {
-      if (node->owner == self) return node->value;
-    }
-    Node* const fresh = new Node(self, make_());
-    fresh->next = first_.load(std::memory_order_relaxed);
-    while (!first_.compare_exchange_weak(fresh->next, fresh, std::memory_order_release,
-                                         std::memory_order_relaxed)) {
-    }
-    return fresh->value;
-  }
+  // The calling thread's value, made when it first asks.
+  T& local() { return here()->value; }
+
+  // A number for the calling thread, which has a value from now on: threads are numbered from 0, in
+  // the order in which they first ask.
+  std::size_t index() { return here()->index; }
+
+  // How many threads have one. When no thread asks any more, all numbers are less than that.
+  std::size_t size() const { return size_.load(std::memory_order_relaxed); }
 
   // Calls f(value) for each value there is, when no thread uses them any more.
   template <class F>
@@ -63,15 +62,35 @@ class PerThread {
 
  private:
   struct Node {
-    Node(std::thread::id thread, T&& with) : next(nullptr), owner(thread), value(std::move(with)) {}
+    explicit Node(std::thread::id thread) : next(nullptr), owner(thread), index(0), value() {}
+    template <class Make>
+    Node(std::thread::id thread, Make& make)
+        : next(nullptr), owner(thread), index(0), value(make()) {}
     Node* next;
     const std::thread::id owner;
+    std::size_t index;
     T value;
-    char apart[64];
+    char apart[detail::cache_line / 2];
   };
 
-  const std::function<T()> make_;
+  Node* here() {
+    const std::thread::id self = std::this_thread::get_id();
+    // acquire: pairs with the release below, so that the nodes are seen complete.
+    for (Node* node = first_.load(std::memory_order_acquire); node; node = node->next) {
+      if (node->owner == self) return node;
+    }
+    Node* const fresh = make_(self);
+    fresh->index = size_.fetch_add(1, std::memory_order_relaxed);
+    fresh->next = first_.load(std::memory_order_relaxed);
+    while (!first_.compare_exchange_weak(fresh->next, fresh, std::memory_order_release,
+                                         std::memory_order_relaxed)) {
+    }
+    return fresh;
+  }
+
+  const std::function<Node*(std::thread::id)> make_;
   std::atomic<Node*> first_;
+  std::atomic<std::size_t> size_;  // relaxed: gives out numbers
 };
 
 REGATTA_NAMESPACE_END

@@ -56,6 +56,13 @@ struct Loop : Context {
   // A stretch that was begun before this moment and has not ended has turned out dear.
   Ticks dear_before(Ticks now) const { return now - static_cast<Ticks>(dear_us * ticks_per_us); }
 
+  // Units that a thread that comes can have for the asking.
+  Unit free() const {
+    Unit sum = 0;
+    for (unsigned i = 0; i < range_count; ++i) sum += ranges[i].free();
+    return sum;
+  }
+
   // Whether a thread that comes would find units.
   bool has_work(Ticks now) const {
     const Ticks then = dear_before(now);

@@ -264,7 +264,7 @@ inline bool Pool::join_loop(Helper& me) {
   if (!loop) return false;
   // While all who watch have work, nobody would see that this loop can use more threads.
   if (stop_watching(me) && helper_count_ > 1 && Gate::has_room(gate->peek()) &&
-      loop->ranges[0].free() > 1) {
+      loop->free() > 1) {
     call_helpers(1);
   }
   help(*me.desk, *gate, *loop);
@@ -284,7 +284,9 @@ inline void Pool::help(Desk& desk, Gate& gate, Loop& loop) {
     const double known = loop.cost.load(std::memory_order_relaxed);
     const double usual = loop.usual_cost.load(std::memory_order_relaxed);
     const double cost = known > 0.0 ? known : std::max(usual, so_far);
-    if (is_enough(loop.ranges[0].free() / 2, cost) && Gate::has_room(gate.peek())) call_helpers(2);
+    // One is for this thread.
+    const Unit others = loop.free();
+    if (others > 1 && is_enough(others - 1, cost) && Gate::has_room(gate.peek())) call_helpers(2);
     work.run();
   }
   leave(gate);
