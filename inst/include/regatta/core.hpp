@@ -6,6 +6,7 @@
 #include "core/local.hpp"
 #include "core/matrix.hpp"
 #include "core/output.hpp"
+#include "core/pipeline.hpp"
 #include "core/progress.hpp"
 #include "core/thread.hpp"
 #include "core/thread_pool.hpp"
