@@ -5,6 +5,7 @@ h5_stat_names <- c("sum", "mean", "var", "sd", "min", "max", "nnz", "count")
 h5_stats <- function(m, margin, stats = c("sum", "mean"), na.rm = FALSE, groups = NULL, rows = NULL,
                      columns = NULL, threads = NULL, memory = "64MiB", progress = FALSE) {
   h5_needed()
+  if (!inherits(m, "h5_sparse")) check_h5_matrix(m)
   stats <- check_subset(stats, "stats", h5_stat_names)
   margin <- h5_check_margin(margin)
   if (!is.null(groups) && length(margin) != 1L) {
@@ -72,11 +73,11 @@ h5_check_groups <- function(groups, size, name, call) {
 }
 
 # A list of two: what the C++ side has found for rows and for columns.
-h5_totals <- function(m, axes, what, call = rlang::caller_env(2L)) {
+h5_totals <- function(m, axes, what, call = rlang::caller_env()) {
   if (inherits(m, "h5_sparse")) {
     return(h5_sparse_totals(m, axes, what, call))
   }
-  fields <- unclass(check_h5_matrix(m, call = call))
+  fields <- unclass(m)
   # Rows run along the fast index of the file, unless the matrix was turned round.
   order <- if (fields$transposed) c(2L, 1L) else c(1L, 2L)
   fast <- axes[[order[[1L]]]]

@@ -12,6 +12,7 @@
 #include "h5-list.hpp"
 #include "h5-r.hpp"
 #include "h5-read.hpp"
+#include "h5-sparse.hpp"
 #include "h5-stats.hpp"
 
 #if defined(REGATTA_WITH_LIBDEFLATE)
@@ -205,6 +206,27 @@ SEXP ffi_h5_stats(SEXP path, SEXP name, SEXP plane, SEXP groups, SEXP counts, SE
   });
 }
 
+SEXP ffi_h5_sparse_stats(SEXP names, SEXP extents, SEXP groups, SEXP counts, SEXP wanted, SEXP threads,
+                         SEXP memory) {
+  return guarded([&] {
+    const SparseNames where = {string_of(names, 0), string_of(names, 1), string_of(names, 2),
+                               string_of(names, 3)};
+    const std::uint64_t size[] = {static_cast<std::uint64_t>(REAL(extents)[0]),
+                                  static_cast<std::uint64_t>(REAL(extents)[1])};
+    const Groups major = groups_of(groups, counts, 0, size[0]);
+    const Groups minor = groups_of(groups, counts, 1, size[1]);
+    const int* const flag = LOGICAL(wanted);
+    Results of_major, of_minor;
+    const Limits limits = {threads_of(threads), REAL(memory)[0], flag[6] != 0};
+    reduce_sparse(where, size[0], size[1], major, minor, wanted_of(wanted), limits, flag[4] ? &of_major : nullptr,
+                  flag[5] ? &of_minor : nullptr);
+    RList list({"major", "minor"});
+    if (flag[4]) list.set(0, r_results(of_major));
+    if (flag[5]) list.set(1, r_results(of_minor));
+    return list.get();
+  });
+}
+
 #else
 
 /* Not a failure of the call: R code says what to install. */
@@ -216,5 +238,6 @@ SEXP ffi_h5_list(SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_values(SEXP, SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_read(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_stats(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_sparse_stats(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
 
 #endif

@@ -31,6 +31,11 @@ SEXP ffi_h5_read(SEXP path, SEXP name, SEXP plane, SEXP slow, SEXP fast, SEXP ty
 SEXP ffi_h5_stats(SEXP path, SEXP name, SEXP plane, SEXP groups, SEXP counts, SEXP wanted,
                   SEXP threads, SEXP memory);
 
+/* The same for a sparse matrix. `names`: path, data, indices, pointers; in `extents`, `groups` and
+   the results the major axis comes first. */
+SEXP ffi_h5_sparse_stats(SEXP names, SEXP extents, SEXP groups, SEXP counts, SEXP wanted, SEXP threads,
+                         SEXP memory);
+
 #ifdef __cplusplus
 }
 #endif

@@ -94,10 +94,10 @@ class RList {
   SEXP list_;
 };
 
-inline std::string string_of(SEXP value) {
+inline std::string string_of(SEXP value, R_xlen_t i = 0) {
   const char* text = nullptr;
   callR([&]() -> SEXP {
-    text = Rf_translateCharUTF8(STRING_ELT(value, 0));
+    text = Rf_translateCharUTF8(STRING_ELT(value, i));
     return R_NilValue;
   });
   return text;

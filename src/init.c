@@ -62,6 +62,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_h5_describe, 2),
     ENTRY(ffi_h5_list, 2),
     ENTRY(ffi_h5_read, 7),
+    ENTRY(ffi_h5_sparse_stats, 7),
     ENTRY(ffi_h5_stats, 8),
     ENTRY(ffi_h5_values, 3),
     ENTRY(ffi_memory_anon, 1),

@@ -1,0 +1,131 @@
+# A sparse matrix in an HDF5 file, as 10x Genomics and AnnData store it: three vectors.
+
+h5_sparse <- function(path, name = NULL, dimnames = TRUE) {
+  h5_needed()
+  path <- h5_path(path)
+  name <- if (is.null(name)) h5_find_sparse(path) else sub("/+$", "", h5_name(name))
+  format <- h5_sparse_format(path, name)
+  data <- h5_call(ffi_h5_describe, path, paste0(name, "/data"))
+  names <- if (isTRUE(dimnames)) {
+    h5_sparse_names(path, name, format)
+  } else {
+    h5_given_names(dimnames, path, name, format$dim)
+  }
+  structure(
+    list(
+      path = path, name = name, dim = h5_dim(format$dim), dimnames = names, format = format$format,
+      # The dimension whose entries lie side by side.
+      major = format$major, type = data$type, entries = prod(data$extents),
+      chunk = data$chunk, filters = data$filters, transposed = FALSE
+    ),
+    class = "h5_sparse"
+  )
+}
+
+# The group with a sparse matrix in a file that has one.
+h5_find_sparse <- function(path, call = rlang::caller_env()) {
+  found <- h5_call(ffi_h5_list, path, "/", call = call)$name
+  groups <- sub("/indptr$", "", grep("/indptr$", found, value = TRUE))
+  groups <- groups[paste0(groups, "/data") %in% found & paste0(groups, "/indices") %in% found]
+  for (usual in c("matrix", "X")) {
+    if (usual %in% groups) {
+      return(usual)
+    }
+  }
+  if (length(groups) != 1L) {
+    advice <- if (length(groups) > 1L) paste("Give `name`, one of", paste0(quoted(groups), ".")) else ""
+    what <- if (length(groups) > 1L) "several sparse matrices" else "no sparse matrix"
+    failure <- list(
+      message = sprintf("there %s %s in %s", if (length(groups) > 1L) "are" else "is", what, path),
+      path = path, name = "", chunk = "", filter = "", advice = advice
+    )
+    signal_error(error_h5(failure, rlang::error_call(call)))
+  }
+  groups
+}
+
+# In R's orientation, features by cells: 10x stores the shape so, AnnData has cells by features.
+h5_sparse_format <- function(path, name, call = rlang::caller_env()) {
+  encoding <- h5_values(path, name, "encoding-type", call)
+  shape <- h5_values(path, name, "shape", call)
+  if (is.null(encoding)) {
+    encoding <- h5_values(path, name, "h5sparse_format", call)
+    shape <- h5_values(path, name, "h5sparse_shape", call)
+  }
+  kind <- if (is.character(encoding)) sub("_matrix$", "", encoding[[1L]]) else "10x"
+  if (kind == "10x") shape <- h5_values(path, paste0(name, "/shape"), call = call)
+  if (!kind %in% c("csr", "csc", "10x") || !is.numeric(shape) || length(shape) != 2L || anyNA(shape) ||
+    any(shape < 0)) {
+    failure <- list(
+      message = sprintf("`%s` in %s is no sparse matrix as 10x Genomics or AnnData store it", name, path),
+      path = path, name = name, chunk = "", filter = "", advice = ""
+    )
+    signal_error(error_h5(failure, rlang::error_call(call)))
+  }
+  shape <- as.double(shape)
+  switch(kind,
+    "10x" = list(format = "10x", dim = shape, major = 2L),
+    csr = list(format = "AnnData, CSR", dim = rev(shape), major = 2L),
+    csc = list(format = "AnnData, CSC", dim = rev(shape), major = 1L)
+  )
+}
+
+h5_sparse_names <- function(path, name, format) {
+  if (format$format != "10x") {
+    return(h5_stored_names(path, name, format$dim))
+  }
+  inside <- function(what) h5_values(path, paste0(name, "/", what))
+  features <- inside("features/id")
+  if (is.null(features)) features <- inside("genes")
+  found <- list(features, inside("barcodes"))
+  found <- lapply(1:2, function(k) if (length(found[[k]]) == format$dim[[k]]) found[[k]])
+  if (all(lengths(found) == 0L)) NULL else found
+}
+
+# For each dimension what the C++ side has found.
+h5_sparse_totals <- function(m, axes, what, call) {
+  fields <- unclass(m)
+  major <- if (fields$transposed) 3L - fields$major else fields$major
+  order <- c(major, 3L - major)
+  member <- function(part) paste0(fields$name, "/", part)
+  found <- h5_call(
+    ffi_h5_sparse_stats, c(fields$path, member("data"), member("indices"), member("indptr")),
+    as.double(dim(m)[order]), lapply(axes[order], function(axis) axis$group),
+    c(axes[[order[[1L]]]]$count, axes[[order[[2L]]]]$count),
+    c(h5_wanted(what$stats), order %in% what$margin, what$progress), what$threads, what$memory,
+    call = call
+  )
+  found[order(order)]
+}
+
+dim.h5_sparse <- dim.h5_matrix
+
+dimnames.h5_sparse <- dimnames.h5_matrix
+
+t.h5_sparse <- t.h5_matrix
+
+length.h5_sparse <- length.h5_matrix
+
+format.h5_sparse <- function(x, ...) {
+  fields <- unclass(x)
+  shape <- paste(formatC(dim(x), format = "d", big.mark = ","), collapse = " x ")
+  all <- prod(dim(x))
+  c(
+    sprintf("<h5_sparse> %s of %s, %s entries (%s%%)", shape, fields$type,
+      formatC(fields$entries, format = "d", big.mark = ","),
+      if (all > 0) format(100 * fields$entries / all, digits = 2L) else "0"),
+    sprintf("  group     %s (%s)%s", fields$name, fields$format, if (fields$transposed) ", transposed" else ""),
+    sprintf("  file      %s", fields$path),
+    if (length(fields$filters) > 0L) sprintf("  filters   %s", paste(fields$filters, collapse = ", "))
+  )
+}
+
+print.h5_sparse <- function(x, ...) {
+  writeLines(format(x, ...))
+  invisible(x)
+}
+
+str.h5_sparse <- function(object, ...) {
+  writeLines(paste0(" ", format(object)[[1L]]))
+  invisible(NULL)
+}

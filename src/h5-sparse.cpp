@@ -1,0 +1,334 @@
+#ifdef REGATTA_WITH_HDF5
+#include "h5-sparse.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include <regatta/core/local.hpp>
+#include <regatta/core/progress.hpp>
+
+#include "h5-number.hpp"
+#include "h5-ordered.hpp"
+
+/* Statistics of sparse matrices. The entries are cut into pieces of whole chunks; a piece is decoded and
+   added up by one thread, and pieces are merged in their order. */
+
+namespace regatta {
+namespace h5 {
+
+namespace {
+
+/* A piece has at least that many entries, so that what a merge costs is little. */
+const std::uint64_t piece_entries = 131072;
+
+/* Entry of no cell: its row or column was not chosen. */
+const std::size_t nowhere = static_cast<std::size_t>(-1);
+
+/* A vector of the file, read in stretches. */
+class Column {
+ public:
+  Column(const std::string& path, const std::string& name) : matrix_(path, name, {}) {
+    if (matrix_.facts().extents.size() != 1) {
+      throw failure(place(path, name) + " is no vector, as a sparse matrix has", path, name);
+    }
+  }
+  const Matrix& matrix() const { return matrix_; }
+  std::uint64_t size() const { return matrix_.fast(); }
+
+  /* Calls take(data, first, count) for the elements from `begin` to `end`, tile by tile. */
+  template <class Take>
+  void read(std::uint64_t begin, std::uint64_t end, Scratch& scratch, Take take) const {
+    const std::size_t bytes = size_of(matrix_.type());
+    while (begin < end) {
+      const Tile tile = matrix_.read(0, begin / matrix_.tile_fast(), scratch);
+      const std::uint64_t stop = std::min<std::uint64_t>(end, tile.fast_at + tile.fast);
+      take(tile.data + static_cast<std::size_t>(begin - tile.fast_at) * bytes, begin,
+           static_cast<std::size_t>(stop - begin));
+      begin = stop;
+    }
+  }
+
+  /* The same as whole numbers. One below zero becomes one that is too large for any matrix. */
+  void read_whole(std::uint64_t begin, std::uint64_t end, Scratch& scratch,
+                  std::vector<std::uint64_t>* to) const {
+    to->resize(static_cast<std::size_t>(end - begin));
+    read(begin, end, scratch, [&](const unsigned char* data, std::uint64_t first, std::size_t count) {
+      std::uint64_t* const out = to->data() + (first - begin);
+      with_type(matrix_.type(), [&](auto type) {
+        using T = decltype(type);
+        for (std::size_t k = 0; k < count; ++k) out[k] = whole(element_at<T>(data, k));
+      });
+    });
+  }
+
+ private:
+  template <class T>
+  static std::uint64_t whole(T value) {
+    return static_cast<std::uint64_t>(value);
+  }
+  static std::uint64_t whole(Half value) { return whole(static_cast<double>(value)); }
+  static std::uint64_t whole(float value) { return whole(static_cast<double>(value)); }
+  static std::uint64_t whole(double value) {
+    return value >= 0.0 && value < 9007199254740992.0 ? static_cast<std::uint64_t>(value) : UINT64_MAX;
+  }
+
+  Matrix matrix_;
+};
+
+std::vector<std::uint64_t> read_pointers(const SparseNames& names, std::uint64_t entries) {
+  const Column column(names.path, names.pointers);
+  std::vector<std::uint64_t> pointers;
+  Scratch scratch;
+  column.read_whole(0, column.size(), scratch, &pointers);
+  const bool fine = !pointers.empty() && pointers.front() == 0 && pointers.back() == entries &&
+                    std::is_sorted(pointers.begin(), pointers.end());
+  if (!fine) {
+    throw failure(place(names.path, names.pointers) + " does not begin at 0, rise, and end at the " +
+                      std::to_string(entries) + " entries that there are",
+                  names.path, names.pointers);
+  }
+  return pointers;
+}
+
+/* What one thread works with. */
+struct Desk {
+  Scratch data, indices;
+  std::vector<unsigned char> values;
+  std::vector<std::uint64_t> minor;
+  std::vector<std::size_t> major_cell, minor_cell;
+};
+
+template <class Class>
+struct Piece {
+  Totals<Class> major, minor;
+  std::size_t first; /* major index that the piece begins in */
+};
+
+/* How many indices there are in each group. */
+std::vector<std::int64_t> sizes_of(const Groups& groups, std::uint64_t extent) {
+  std::vector<std::int64_t> sizes(groups.count, 0);
+  if (groups.of.empty()) sizes[0] = static_cast<std::int64_t>(extent);
+  for (int group : groups.of) {
+    if (group >= 0) ++sizes[static_cast<std::size_t>(group)];
+  }
+  return sizes;
+}
+
+inline int group_of(const Groups& groups, std::size_t k) {
+  return groups.of.empty() ? 0 : groups.of[k];
+}
+
+inline std::uint64_t square_of(std::int64_t x) {
+  const std::uint64_t size = static_cast<std::uint64_t>(x < 0 ? -x : x);
+  return size * size;
+}
+
+template <class T, class Class>
+void add_squares(const unsigned char* values, const std::vector<std::size_t>& cells, Totals<Class>* totals) {
+  for (std::size_t k = 0; k < cells.size(); ++k) {
+    const T x = element_at<T>(values, k);
+    if (cells[k] == nowhere || is_missing(x)) continue;
+    totals->mean[cells[k]] += static_cast<double>(x);
+  }
+  for (std::size_t c = 0; c < totals->count.size(); ++c) {
+    if (totals->count[c] > 0) totals->mean[c] /= static_cast<double>(totals->count[c]);
+  }
+  for (std::size_t k = 0; k < cells.size(); ++k) {
+    const T x = element_at<T>(values, k);
+    if (cells[k] == nowhere || is_missing(x)) continue;
+    const double apart = static_cast<double>(x) - totals->mean[cells[k]];
+    totals->spread[cells[k]] += apart * apart;
+  }
+}
+template <class T>
+void add_squares(const unsigned char* values, const std::vector<std::size_t>& cells,
+                 Totals<Narrow>* totals) {
+  for (std::size_t k = 0; k < cells.size(); ++k) {
+    const T x = element_at<T>(values, k);
+    if (cells[k] == nowhere || is_missing(x)) continue;
+    totals->square[cells[k]] += square_of(static_cast<std::int64_t>(x));
+  }
+}
+
+template <class T, class Class>
+void add_entries(const unsigned char* values, const std::vector<std::size_t>& cells, const Wanted& wanted,
+                 Totals<Class>* totals) {
+  typedef typename Class::Value Value;
+  for (std::size_t k = 0; k < cells.size(); ++k) {
+    const std::size_t cell = cells[k];
+    if (cell == nowhere) continue;
+    const T x = element_at<T>(values, k);
+    if (is_missing(x)) {
+      ++totals->missing[cell];
+      continue;
+    }
+    const Value value = static_cast<Value>(x);
+    ++totals->count[cell];
+    if (wanted.sum || wanted.var) totals->sum[cell] += value;
+    if (wanted.nonzero && value != Value(0)) ++totals->nonzero[cell];
+    if (wanted.range) {
+      totals->low[cell] = std::min(totals->low[cell], value);
+      totals->high[cell] = std::max(totals->high[cell], value);
+    }
+  }
+  if (wanted.var) add_squares<T>(values, cells, totals);
+}
+
+[[noreturn]] void fail_twice(const SparseNames& names) {
+  throw failure(place(names.path, names.indices) + " has the same index twice in a row or column",
+                names.path, names.indices);
+}
+
+/* What is not stored is zero. */
+template <class Class>
+void add_zeros(const SparseNames& names, const std::vector<std::int64_t>& sizes, std::size_t cells_each,
+               const Wanted& wanted, Totals<Class>* totals) {
+  Totals<Class> zeros;
+  zeros.begin(1, wanted);
+  if (wanted.range) zeros.low[0] = zeros.high[0] = 0;
+  for (std::size_t cell = 0; cell < totals->count.size(); ++cell) {
+    zeros.count[0] = sizes[cell / cells_each] - totals->count[cell] - totals->missing[cell];
+    if (zeros.count[0] < 0) fail_twice(names);
+    if (zeros.count[0] > 0) totals->merge(cell, zeros, 0, wanted);
+  }
+}
+
+template <class T>
+class Reduction {
+ public:
+  typedef ClassOf<T> Class;
+  Reduction(const SparseNames& names, const Column& data, const Column& indices,
+            const std::vector<std::uint64_t>& pointers, std::uint64_t minors, const Groups& major,
+            const Groups& minor, const Wanted& wanted)
+      : names_(names), data_(data), indices_(indices), pointers_(pointers),
+        minors_(static_cast<std::size_t>(minors)), major_(major), minor_(minor), wanted_(wanted) {}
+
+  void run(const Limits& limits, Results* of_major, Results* of_minor) {
+    const std::size_t majors = pointers_.size() - 1;
+    Totals<Class> by_major, by_minor;
+    if (of_major) by_major.begin(majors * minor_.count, wanted_);
+    if (of_minor) by_minor.begin(minors_ * major_.count, wanted_);
+    const std::uint64_t chunk = data_.matrix().tile_fast();
+    const std::uint64_t least =
+        std::max<std::uint64_t>(piece_entries, of_minor ? minors_ * major_.count / 2 : 0);
+    const std::uint64_t step = (least + chunk - 1) / chunk * chunk;
+    const std::uint64_t pieces = (data_.size() + step - 1) / step;
+    PerThread<Desk> desks;
+    Ordered<Piece<Class>> order(pieces, fitting_threads(limits, step, of_minor != nullptr));
+    std::unique_ptr<ProgressBar> bar(limits.progress ? new ProgressBar(pieces) : nullptr);
+    order.run(
+        [&](std::uint64_t k, Piece<Class>& piece) {
+          const std::uint64_t begin = k * step;
+          make(begin, std::min(begin + step, data_.size()), of_major != nullptr, of_minor != nullptr,
+               desks.local(), &piece);
+          if (bar) ++*bar;
+        },
+        [&](std::uint64_t, Piece<Class>& piece) {
+          const std::size_t cells = of_major ? piece.major.count.size() : 0;
+          for (std::size_t c = 0; c < cells; ++c) {
+            const std::size_t at = c % minor_.count * majors + piece.first + c / minor_.count;
+            by_major.merge(at, piece.major, c, wanted_);
+          }
+          for (std::size_t c = 0; of_minor && c < by_minor.count.size(); ++c) {
+            if (piece.minor.count[c] + piece.minor.missing[c] > 0) {
+              by_minor.merge(c, piece.minor, c, wanted_);
+            }
+          }
+        });
+    if (of_major && majors > 0) add_zeros(names_, sizes_of(minor_, minors_), majors, wanted_, &by_major);
+    if (of_minor && minors_ > 0) add_zeros(names_, sizes_of(major_, majors), minors_, wanted_, &by_minor);
+    if (of_major) finish(by_major, wanted_, of_major);
+    if (of_minor) finish(by_minor, wanted_, of_minor);
+  }
+
+ private:
+  unsigned fitting_threads(const Limits& limits, std::uint64_t step, bool minor) const {
+    const double entry = sizeof(T) + 3 * 8.0;
+    const double each = static_cast<double>(data_.matrix().memory() + indices_.matrix().memory()) +
+                        entry * static_cast<double>(step) +
+                        (minor ? 4.0 * 40.0 * static_cast<double>(minors_ * major_.count) : 0.0);
+    const double most = std::max(1.0, limits.memory / each);
+    return most < limits.threads ? static_cast<unsigned>(most) : limits.threads;
+  }
+
+  /* Where each entry counts, and what they come to. */
+  void make(std::uint64_t begin, std::uint64_t end, bool by_major, bool by_minor, Desk& desk,
+            Piece<Class>* piece) const {
+    const std::size_t count = static_cast<std::size_t>(end - begin);
+    desk.values.resize(std::max(desk.values.size(), count * sizeof(T)));
+    data_.read(begin, end, desk.data, [&](const unsigned char* from, std::uint64_t first, std::size_t n) {
+      std::memcpy(desk.values.data() + (first - begin) * sizeof(T), from, n * sizeof(T));
+    });
+    indices_.read_whole(begin, end, desk.indices, &desk.minor);
+    /* The last major index that begins at `begin` or before has the entry, as empty ones begin there too. */
+    const auto after = std::upper_bound(pointers_.begin(), pointers_.end(), begin);
+    std::size_t now = static_cast<std::size_t>(after - pointers_.begin()) - 1;
+    piece->first = now;
+    desk.major_cell.resize(count);
+    desk.minor_cell.resize(count);
+    std::uint64_t before = UINT64_MAX;
+    for (std::size_t k = 0; k < count; ++k) {
+      for (; pointers_[now + 1] <= begin + k; ++now) before = UINT64_MAX;
+      const std::uint64_t index = desk.minor[k];
+      /* Sums would be right, all else would not. Found where equal indices are neighbours, as in files
+         whose indices rise. */
+      if (index == before) fail_twice(names_);
+      before = index;
+      if (index >= minors_) {
+        throw failure("entry " + std::to_string(begin + k + 1) + " of " + place(names_.path, names_.indices) +
+                          " is outside of the " + std::to_string(minors_) + " that the matrix has",
+                      names_.path, names_.indices);
+      }
+      const int of_major = group_of(major_, now);
+      const int of_minor = group_of(minor_, static_cast<std::size_t>(index));
+      const bool counts = of_major >= 0 && of_minor >= 0;
+      desk.major_cell[k] =
+          counts ? (now - piece->first) * minor_.count + static_cast<std::size_t>(of_minor) : nowhere;
+      desk.minor_cell[k] = counts ? static_cast<std::size_t>(of_major) * minors_ +
+                                        static_cast<std::size_t>(index)
+                                  : nowhere;
+    }
+    if (by_major) {
+      piece->major.begin((now - piece->first + 1) * minor_.count, wanted_);
+      add_entries<T>(desk.values.data(), desk.major_cell, wanted_, &piece->major);
+    }
+    if (by_minor) {
+      piece->minor.begin(minors_ * major_.count, wanted_);
+      add_entries<T>(desk.values.data(), desk.minor_cell, wanted_, &piece->minor);
+    }
+  }
+
+  const SparseNames& names_;
+  const Column &data_, &indices_;
+  const std::vector<std::uint64_t>& pointers_;
+  const std::size_t minors_;
+  const Groups &major_, &minor_;
+  const Wanted& wanted_;
+};
+
+}  // namespace
+
+void reduce_sparse(const SparseNames& names, std::uint64_t majors, std::uint64_t minors,
+                   const Groups& major, const Groups& minor, const Wanted& wanted, const Limits& limits,
+                   Results* of_major, Results* of_minor) {
+  const Column data(names.path, names.data), indices(names.path, names.indices);
+  if (data.size() != indices.size()) {
+    throw failure(place(names.path, names.data) + " has " + std::to_string(data.size()) + " entries, `" +
+                      names.indices + "` has " + std::to_string(indices.size()),
+                  names.path, names.data);
+  }
+  const std::vector<std::uint64_t> pointers = read_pointers(names, data.size());
+  if (pointers.size() - 1 != majors) {
+    throw failure(place(names.path, names.pointers) + " is for " + std::to_string(pointers.size() - 1) +
+                      " rows or columns, the shape says " + std::to_string(majors),
+                  names.path, names.pointers);
+  }
+  with_type(data.matrix().type(), [&](auto type) {
+    Reduction<decltype(type)>(names, data, indices, pointers, minors, major, minor, wanted)
+        .run(limits, of_major, of_minor);
+  });
+}
+
+}  // namespace h5
+}  // namespace regatta
+#endif

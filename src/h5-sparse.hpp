@@ -1,0 +1,27 @@
+#ifndef REGATTA_H5_SPARSE_HPP
+#define REGATTA_H5_SPARSE_HPP
+
+#include <cstdint>
+#include <string>
+
+#include "h5-stats.hpp"
+
+namespace regatta {
+namespace h5 {
+
+/* A sparse matrix as three vectors of a file: the entries of each major index (column, in CSC) lie side
+   by side in `data`, their minor indices in `indices`; where they begin is in `pointers`. */
+struct SparseNames {
+  std::string path, data, indices, pointers;
+};
+
+/* Statistics of each major index over the minor ones, of each minor index over the major ones, or both,
+   in one pass over the entries; elements that are not stored are zeros. */
+void reduce_sparse(const SparseNames& names, std::uint64_t majors, std::uint64_t minors,
+                   const Groups& major, const Groups& minor, const Wanted& wanted, const Limits& limits,
+                   Results* of_major, Results* of_minor);
+
+}  // namespace h5
+}  // namespace regatta
+
+#endif

@@ -1,0 +1,172 @@
+# Sparse matrices as 10x Genomics and AnnData store them, written here and real ones.
+sparse_writer <- '
+import sys
+import h5py
+import numpy as np
+
+folder = sys.argv[1]
+rng = np.random.default_rng(3)
+features, cells = 70, 55
+dense = np.where(rng.random((cells, features)) < 0.8, 0, rng.integers(1, 50, (cells, features)))
+dense[7] = dense[20] = dense[54] = 0
+dense[:, 3] = 0
+
+
+def parts(x):
+    pointers, indices, values = [0], [], []
+    for line in x:
+        at = np.flatnonzero(line)
+        indices.extend(at)
+        values.extend(line[at])
+        pointers.append(len(indices))
+    return np.array(values), np.array(indices), np.array(pointers)
+
+
+def write(group, x, value="i4", index="i8", pointer="i8", **options):
+    values, indices, pointers = parts(x)
+    group.create_dataset("data", data=values.astype(value), **options)
+    group.create_dataset("indices", data=indices.astype(index), **options)
+    group.create_dataset("indptr", data=pointers.astype(pointer))
+
+
+zipped = dict(chunks=(100,), compression="gzip", shuffle=True)
+with h5py.File(folder + "/10x-v3.h5", "w") as f:
+    write(f.create_group("matrix"), dense, **zipped)
+    f["matrix/shape"] = np.array([features, cells], "i4")
+    f["matrix/features/id"] = np.array(["f%d" % i for i in range(features)], "S8")
+    f["matrix/barcodes"] = np.array(["c%d" % i for i in range(cells)], "S8")
+with h5py.File(folder + "/10x-v2.h5", "w") as f:
+    write(f.create_group("hg19"), dense, index="i4", pointer="u4")
+    f["hg19/shape"] = np.array([features, cells])
+    f["hg19/genes"] = np.array(["f%d" % i for i in range(features)], "S8")
+    f["hg19/barcodes"] = np.array(["c%d" % i for i in range(cells)], "S8")
+for kind, x in (("csr", dense), ("csc", dense.T)):
+    with h5py.File(folder + "/%s.h5ad" % kind, "w") as f:
+        group = f.create_group("X")
+        group.attrs["encoding-type"] = kind + "_matrix"
+        group.attrs["shape"] = np.array([cells, features])
+        write(group, x + 0.25 * (x > 0), value="f4", index="i4", pointer="i4", **zipped)
+        f["obs/_index"] = ["c%d" % i for i in range(cells)]
+        f["var/_index"] = ["f%d" % i for i in range(features)]
+with h5py.File(folder + "/old.h5ad", "w") as f:
+    group = f.create_group("X")
+    group.attrs["h5sparse_format"] = "csr"
+    group.attrs["h5sparse_shape"] = np.array([cells, features])
+    write(group, dense, value="f8", index="i4", pointer="i4", chunks=(64,), compression="lzf")
+with h5py.File(folder + "/wrong.h5", "w") as f:
+    for name in ("index", "pointers", "length", "twice", "shape"):
+        group = f.create_group(name)
+        write(group, dense)
+        group["shape"] = np.array([features, cells])
+    f["index/indices"][10] = features
+    f["pointers/indptr"][3] = 2**40
+    del f["length/data"]
+    f["length/data"] = np.arange(5)
+    f["twice/indices"][1] = f["twice/indices"][0]
+    f["shape/shape"][1] = cells + 1
+with h5py.File(folder + "/dense.h5", "w") as f:
+    f["x"] = dense
+'
+sparse_files <- function(env = parent.frame()) {
+  python <- h5_python()
+  if (!nzchar(python)) return(NULL)
+  folder <- withr::local_tempdir("h5-", .local_envir = env)
+  script <- withr::local_tempfile(lines = sparse_writer)
+  if (system2(python, shQuote(c(script, folder))) != 0L) stop("the files could not be written")
+  folder
+}
+files <- sparse_files()
+detritus <- detritus_snapshot()
+
+sparse_file <- function(name) {
+  skip_without_h5()
+  if (is.null(files)) skip("no Python with h5py")
+  file.path(files, name)
+}
+
+all_stats <- c("sum", "mean", "var", "sd", "min", "max", "nnz", "count")
+
+dense_stats <- function(x) {
+  each <- function(f) unname(apply(x + 0, 1L, f))
+  data.frame(
+    sum = each(sum), mean = each(mean), var = each(stats::var), sd = each(stats::sd), min = each(min),
+    max = each(max), nnz = each(function(v) sum(v != 0)) + 0, count = each(length) + 0
+  )
+}
+
+test_that("statistics of every format are those of the dense matrix", {
+  path <- sparse_file("dense.h5")
+  counts <- h5_matrix(path, "x")[]
+  names <- list(paste0("f", 0:69), paste0("c", 0:54))
+  for (name in c("10x-v3.h5", "10x-v2.h5", "csr.h5ad", "csc.h5ad", "old.h5ad")) {
+    x <- counts
+    if (name %in% c("csr.h5ad", "csc.h5ad")) x <- x + 0.25 * (x > 0)
+    m <- h5_sparse(sparse_file(name))
+    expect_identical(dim(m), c(70L, 55L), label = name)
+    if (name != "old.h5ad") expect_identical(dimnames(m), names, label = name)
+    both <- h5_stats(m, 1:2, all_stats)
+    for (k in 1:2) {
+      expect_equal(both[[k]], dense_stats(if (k == 1L) x else t(x)), tolerance = 1e-12,
+        ignore_attr = TRUE, label = paste(name, k))
+      expect_identical(h5_stats(m, k, all_stats, threads = 1L), both[[k]], label = paste(name, k))
+      expect_identical(h5_stats(t(m), 3L - k, all_stats), both[[k]], label = paste(name, k))
+    }
+    expect_equal(h5_col_sums(m), stats::setNames(colSums(x), colnames(m)), tolerance = 1e-14)
+    rows <- c(5, 70, 4, 11)
+    columns <- c(30:20, 55)
+    expect_equal(unname(h5_row_vars(m, rows = rows, columns = columns)),
+      apply(x[rows, columns], 1L, stats::var), tolerance = 1e-12)
+    expect_equal(unname(h5_col_maxs(m, rows = rows, columns = columns)), apply(x[rows, columns], 2L, max) + 0)
+    groups <- factor(rep_len(c("a", "b", NA, "c"), 55))
+    expect_equal(unname(h5_row_sums(m, groups = groups)),
+      unname(sapply(levels(groups), function(g) rowSums(x[, groups %in% g]))), tolerance = 1e-14)
+    expect_equal(unname(h5_col_means(m, groups = rep_len(1:2, 70))),
+      unname(sapply(1:2, function(g) colMeans(x[rep_len(1:2, 70) == g, ]))), tolerance = 1e-12)
+  }
+})
+
+test_that("a sparse matrix shows what it is, and goes to workers", {
+  m <- h5_sparse(sparse_file("10x-v3.h5"))
+  withr::local_preserve_seed()
+  expect_output(print(m), "<h5_sparse> 70 x 55 of int32, [0-9]+ entries")
+  expect_match(format(m)[[2L]], "matrix \\(10x\\)")
+  expect_identical(
+    par_lapply(1:2, function(i) h5_col_sums(m), .control = par_control(workers = 2L, seed = FALSE)),
+    list(h5_col_sums(m), h5_col_sums(m))
+  )
+})
+
+test_that("vectors that do not fit together are errors", {
+  path <- sparse_file("wrong.h5")
+  says <- function(name) conditionMessage(h5_error(h5_col_sums(h5_sparse(path, name))))
+  expect_match(says("index"), "entry 11 of `index/indices` .* outside of the 70")
+  expect_match(says("pointers"), "`pointers/indptr` .* does not begin at 0, rise, and end at")
+  expect_match(says("length"), "has 5 entries, `length/indices` has")
+  expect_match(says("twice"), "same index twice")
+  expect_match(says("shape"), "is for 55 rows or columns, the shape says 56")
+  expect_match(conditionMessage(h5_error(h5_sparse(path))), "several sparse matrices.*Give `name`")
+  expect_match(conditionMessage(h5_error(h5_sparse(sparse_file("dense.h5")))), "no sparse matrix")
+  expect_match(conditionMessage(h5_error(h5_sparse(path, "none"))), "no sparse matrix as")
+})
+
+test_that("real files of both layouts of 10x Genomics are read", {
+  skip_without_h5()
+  folder <- Sys.getenv("REGATTA_TEST_DATA")
+  skip_if(!nzchar(folder), "REGATTA_TEST_DATA names no folder with real files")
+  path <- file.path(folder, "10x-v3-filtered_feature_bc_matrix.h5")
+  skip_if(!file.exists(path), paste("there is no", basename(path)))
+  m <- h5_sparse(path)
+  expect_identical(ncol(m), 1107L)
+  values <- regatta:::h5_values(path, "matrix/data")
+  pointers <- regatta:::h5_values(path, "matrix/indptr")
+  cell <- rep(seq_len(1107), diff(pointers))
+  expect_identical(unname(h5_col_sums(m)), as.numeric(tapply(values, factor(cell, 1:1107), sum, default = 0)))
+  expect_identical(sum(h5_row_nnz(m)), as.numeric(length(values)))
+  two <- h5_sparse(file.path(folder, "10x-v2-filtered_gene_bc_matrices.h5"))
+  expect_identical(sum(h5_row_sums(two)), sum(h5_col_sums(two)))
+  expect_false(is.null(dimnames(two)[[1L]]))
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})
