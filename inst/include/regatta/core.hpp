@@ -9,6 +9,7 @@
 #include "core/pipeline.hpp"
 #include "core/progress.hpp"
 #include "core/thread.hpp"
+#include "core/task_group.hpp"
 #include "core/thread_pool.hpp"
 #ifndef REGATTA_REGATTA_HPP
 #include "core/plain.hpp"

@@ -41,10 +41,13 @@
 // The state of the process and the exceptions stay visible where a package is compiled with
 // -fvisibility=hidden: with GCC's unique symbols all packages of a session then share one pool.
 #define REGATTA_SHARED __attribute__((visibility("default")))
+// What each library has for itself.
+#define REGATTA_HIDDEN __attribute__((visibility("hidden")))
 #define REGATTA_NOINLINE __attribute__((noinline))
 #define REGATTA_LIKELY(x) __builtin_expect(static_cast<bool>(x), 1)
 #else
 #define REGATTA_SHARED
+#define REGATTA_HIDDEN
 #define REGATTA_NOINLINE
 #define REGATTA_LIKELY(x) (x)
 #endif

@@ -37,6 +37,8 @@ class REGATTA_SHARED Stopped : public std::exception {
 
 namespace detail {
 
+struct Group;
+
 // What can end the work of a loop, a task or a Thread: its own failure and cancellation, those of
 // all work around it, and an interrupt.
 // A context is read by the threads that work for it, and by those of work inside of it. So what is
@@ -45,8 +47,9 @@ struct Context {
   Context(Process& in, const Context* around, Failure* slot,
           const std::atomic<std::uint32_t>* count)
       : process(in), parent(around),
-        interrupts(around ? around->interrupts : in.interrupts()), failure(slot), token(nullptr),
-        cancels(count), cancels_before(count ? count->load(std::memory_order_relaxed) : 0) {}
+        interrupts(around ? around->interrupts : in.interrupts()), failure(slot), index(1), token(nullptr),
+        cancels(count), cancels_before(count ? count->load(std::memory_order_relaxed) : 0),
+        group(nullptr) {}
 
   bool stopped() const {
     if (process.interrupts() != interrupts) return true;
@@ -58,20 +61,24 @@ struct Context {
 
   // relaxed: "stop when you can".
   bool stopped_itself() const {
-    return (failure && failure->any()) || (token && token->requested()) ||
+    return (failure && failure->ends(index)) || (token && token->requested()) ||
            (cancels && cancels->load(std::memory_order_relaxed) != cancels_before);
   }
 
+  void record(std::exception_ptr error) const noexcept {
+    failure->record(error, index - 1);
+    process.look_up();
+  }
+
   // In the handler of what a body has thrown.
-  void record_current() noexcept {
+  void record_current() const noexcept {
     try {
       throw;
     } catch (const Stopped&) {
-      if (!stopped()) failure->record_current();
+      if (!stopped()) record(std::current_exception());
     } catch (...) {
-      failure->record_current();
+      record(std::current_exception());
     }
-    process.look_up();
   }
 
   bool is_inside(const Context* other) const {
@@ -85,9 +92,11 @@ struct Context {
   const Context* parent;     // the work around it, null if there is none
   std::uint32_t interrupts;  // before the outermost work began: a later one ends it
   Failure* failure;          // where exceptions go; null for a Thread
+  std::uint64_t index;       // in that slot: 1, but for tasks whose lowest failure counts
   const Cancellation* token;
   const std::atomic<std::uint32_t>* cancels;  // how often it has been cancelled
   std::uint32_t cancels_before;
+  Group* group;  // of a task
 };
 
 }  // namespace detail

@@ -34,40 +34,59 @@ REGATTA_NAMESPACE_BEGIN
 
 namespace detail {
 
-// The first exception of a group of tasks; later ones are counted.
+// The slot for the first exception of a loop or group: the first in time, which is recorded as that of
+// index 0, or that of the lowest index, if given. Others are counted.
 class Failure {
  public:
-  Failure() : count_(0) {}
+  Failure() : failed_at_(none), count_(0) {}
   Failure(const Failure&) = delete;
   Failure& operator=(const Failure&) = delete;
 
-  void record(std::exception_ptr error) noexcept {
+  void record(std::exception_ptr error, std::uint64_t index = 0) noexcept {
     std::lock_guard<std::mutex> lock(mutex_);
-    const std::size_t before = count_.load(std::memory_order_relaxed);
-    if (before == 0) first_ = error;
-    count_.store(before + 1, std::memory_order_release);
+    ++count_;
+    if (index >= failed_at_.load(std::memory_order_relaxed)) return;
+    first_ = error;
+    failed_at_.store(index, std::memory_order_release);
   }
 
-  void record_current() noexcept { record(std::current_exception()); }
+  void record_current(std::uint64_t index = 0) noexcept { record(std::current_exception(), index); }
 
-  bool any() const noexcept { return count_.load(std::memory_order_acquire) != 0; }
+  bool any() const noexcept { return failed_at_.load(std::memory_order_acquire) != none; }
+  // Whether work of this index (from 1) is not wanted any more.
+  bool ends(std::uint64_t index) const noexcept {
+    return failed_at_.load(std::memory_order_acquire) < index;
+  }
 
   // Gives the first exception away and forgets all. Only when no task of the group runs any more.
   std::exception_ptr take(std::size_t* others) noexcept {
     std::lock_guard<std::mutex> lock(mutex_);
-    const std::size_t count = count_.load(std::memory_order_relaxed);
-    count_.store(0, std::memory_order_relaxed);
-    *others = count > 1 ? count - 1 : 0;
+    *others = count_ > 1 ? count_ - 1 : 0;
+    count_ = 0;
+    failed_at_.store(none, std::memory_order_relaxed);
     std::exception_ptr error;
     std::swap(error, first_);
     return error;
   }
 
+  // Adds what another slot has, as of the index.
+  void take_over(Failure& from, std::uint64_t index) noexcept {
+    std::size_t others = 0;
+    const std::exception_ptr error = from.take(&others);
+    if (!error) return;
+    record(error, index);
+    std::lock_guard<std::mutex> lock(mutex_);
+    count_ += others;
+  }
+
  private:
+  static constexpr std::uint64_t none = ~std::uint64_t(0);
+
   // Changed under the mutex. release and acquire: who sees a failure sees what led to it.
-  std::atomic<std::size_t> count_;
+  std::atomic<std::uint64_t> failed_at_;
   std::mutex mutex_;
   std::exception_ptr first_;
+  std::size_t count_;
 };
 
 }  // namespace detail

@@ -44,7 +44,7 @@ struct IndexLoop : Loop {
 
   static void run_units(Loop& loop, LoopWork& work) {
     IndexLoop& self = static_cast<IndexLoop&>(loop);
-    const FrameScope scope(Frame{&work.pool(), work.desk(), &loop, loop.task}, loop.process);
+    const FrameScope scope(Frame{&work.pool(), work.desk(), &loop, nullptr, nullptr}, loop.process);
     while (work.next()) {
       work.left_at(self.step == 1 ? self.run_single(work.first(), work.range())
                                   : self.run_several(work.first(), work.range()));
@@ -153,8 +153,7 @@ void parallelForEach(Items&& items, F&& f, const Cancellation& token,
 inline void setError(const std::string& message) {
   const detail::Frame& frame = detail::frame_here();
   if (!frame.context || !frame.context->failure) stop(message);
-  frame.context->failure->record(std::make_exception_ptr(Error(message)));
-  frame.context->process.look_up();
+  frame.context->record(std::make_exception_ptr(Error(message)));
 }
 
 REGATTA_NAMESPACE_END

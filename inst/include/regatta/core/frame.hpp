@@ -11,14 +11,17 @@ REGATTA_NAMESPACE_BEGIN
 namespace detail {
 
 struct Desk;
-struct Task;
+
+// In pool-tasks.hpp: the body that has pushed to these groups has ended.
+void leave_children(Group* first) noexcept;
 
 // What the calling thread is doing; all null outside of loops, tasks and Threads.
 struct Frame {
   Pool* pool;
   Desk* desk;
   const Context* context;
-  Task* task;  // of the pool, also in the bodies of its loops
+  Group* children;   // groups of what the body has pushed
+  const void* base;  // about where the stack of the outermost body begins
 };
 
 // What libraries of any ABI know of a thread: for whose pool it is at work beside others, null if
@@ -101,9 +104,11 @@ class FrameScope {
       : here_(thread_state()), before_(here_.frame), mark_before_(here_.mark->process),
         process_(process) {
     here_.frame = frame;
-    if (frame.desk || frame.task) here_.mark->process = &process;
+    here_.frame.base = before_.base ? before_.base : this;
+    if (frame.desk || (frame.context && frame.context->group)) here_.mark->process = &process;
   }
   ~FrameScope() {
+    if (here_.frame.children) leave_children(here_.frame.children);
     here_.frame = before_;
     here_.mark->process = mark_before_;
     if (!before_.context) end_lines(here_, process_.output);

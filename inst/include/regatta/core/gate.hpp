@@ -40,7 +40,7 @@ class Gate {
 
   // acquire: the results of helpers that have left are seen. Returns how many are still inside.
   unsigned close() { return inside(word_.fetch_and(~open_bit, std::memory_order_acquire)); }
-  // seq_cst for the caller that goes to sleep after it: see Bed.
+  // seq_cst for the caller that goes to sleep after it: see EventCount.
   unsigned inside() const { return inside(word_.load(std::memory_order_seq_cst)); }
 
   // acquire: see open(). Null if the loop that `word` tells of is over or has no room.
@@ -53,7 +53,7 @@ class Gate {
     return loop_;
   }
 
-  // release, and more because of Bed: what the helper has done is seen by the caller. True if
+  // release, and more because of EventCount: what the helper has done is seen by the caller. True if
   // the caller waits for this helper.
   bool leave() {
     const std::uint64_t before = word_.fetch_sub(1, std::memory_order_seq_cst);

@@ -23,8 +23,9 @@ REGATTA_NOINLINE inline Pool& make_pool(Process& in) {
   std::lock_guard<std::mutex> lock(in.pool_mutex);
   Pool* pool = in.pool.load(std::memory_order_acquire);
   if (!pool) {
+    // On one thread tasks still run while their pusher goes on, so that it can wait for a future.
     const unsigned size = pool_size(in);
-    pool = new Pool(in, size - 1, size);
+    pool = new Pool(in, size > 1 ? size - 1 : 1, size, size == 1);
     in.pool.store(pool, std::memory_order_release);
   }
   return *pool;

@@ -7,8 +7,8 @@
 #include <atomic>
 #include <thread>
 
+#include "group.hpp"
 #include "loop.hpp"
-#include "task.hpp"
 
 REGATTA_NAMESPACE_BEGIN
 namespace detail {
@@ -42,23 +42,25 @@ struct Sight {
 // desk. The ring and the count are read by others, the rest is its own.
 struct Helper {
   Helper()
-      : index(0), desk(nullptr), done(0), emptied(false), called(false),
-        watching(false), reported(true), last_work(0), loops_seen(0) {
+      : index(0), desk(nullptr), at_work(false), done_group(nullptr), done(0), emptied(false),
+        called(false), watching(false), last_work(0), loops_seen(0) {
     static_cast<void>(apart);
   }
 
   unsigned index;  // from 1; 0 stands for the caller of a loop
   Desk* desk;
   TaskRing ring;
-  // Tasks this thread has finished. release: who adds it up sees what they did.
-  std::atomic<std::uint64_t> done;
+  // relaxed: whether the main thread should take care not to tear lines.
+  std::atomic<bool> at_work;
   char apart[cache_line];
 
-  SpareBundle spare;  // of tasks done
+  // Tasks done that their group has not been told of; it is there as long as there are any.
+  Group* done_group;
+  std::uint64_t done;
+  SpareBundle spare;  // of these
   bool emptied;  // the queue, when it last fetched tasks
   bool called;  // by a caller who knows that there is enough work
   bool watching;  // counts among those that look for loops
-  bool reported;  // whether those who wait know of the last task done
   Sight candidate;
   Sight left;
   Ticks last_work;

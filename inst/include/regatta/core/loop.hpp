@@ -39,7 +39,7 @@ struct Loop : Context {
   Loop(Process& in, Run with, std::atomic<float>& last_cost)
       : Context(in, frame_here().context, &first_exception, nullptr), run(with), ranges(nullptr),
         range_count(1), threads(1), max_units(max_piece), ticks_per_us(1000.0), start(0),
-        task(nullptr), usual_cost(last_cost), cost(0.0f) {}
+        usual_cost(last_cost), cost(0.0f) {}
 
   // For the next loop with the same body: the mean of all units, since a loop may end with short
   // ones. Threads would fight for the place if each wrote to it, so that only a clear change is
@@ -79,7 +79,6 @@ struct Loop : Context {
   Unit max_units;        // in one stretch
   double ticks_per_us;
   Ticks start;
-  Task* task;            // the pool's task that this loop is part of
   Failure first_exception;
 
   // Ticks per unit in the last loop with this body, 0 if there was none. It decides only when

@@ -129,7 +129,6 @@ inline bool LoopWork::steal() {
 
 inline void Pool::run(Loop& loop, Unit units, unsigned threads) {
   const ThreadState& here = thread_state();
-  if (here.frame.pool == this) loop.task = here.frame.task;
   loop.ticks_per_us = ticks_per_us_;
   loop.start = ticks_now();
   {
@@ -228,11 +227,11 @@ inline void Pool::wait_for_helpers(Loop& loop, Desk& desk, Gate& gate) {
 }
 
 inline void Pool::doze(const Gate& gate) {
-  waiting_.announce();
+  const EventCount::Ticket ticket = waiting_.prepare_wait();
   if (gate.inside() == 0) {
-    waiting_.withdraw();
+    waiting_.cancel_wait();
   } else {
-    waiting_.sleep(poll_us);
+    waiting_.commit_wait(ticket, poll_us);
   }
 }
 
@@ -294,7 +293,7 @@ inline void Pool::help(Desk& desk, Gate& gate, Loop& loop) {
 
 // From here on the loop may be gone.
 inline void Pool::leave(Gate& gate) {
-  if (gate.leave()) waiting_.wake_all();
+  if (gate.leave()) waiting_.notify_all();
 }
 
 // Joins a loop that a body of the loop `above` has opened; false if there is none.

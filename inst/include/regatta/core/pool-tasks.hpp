@@ -6,65 +6,200 @@
 REGATTA_NAMESPACE_BEGIN
 namespace detail {
 
-// Without helpers the task runs at once, in the caller, and is not counted.
-inline void Pool::push(Task* task) {
+// How much stack tasks that wait for others may use by running these on top of them.
+constexpr std::ptrdiff_t deep_stack = 512 * 1024;
+
+// Whether the calling body is so deep in bodies that run on top of each other.
+inline bool too_deep() {
+  const char here = 0;
+  const char* const base = static_cast<const char*>(frame_here().base);
+  if (!base) return false;
+  const std::ptrdiff_t used = base - &here;
+  return used > deep_stack || used < -deep_stack;
+}
+
+inline void Pool::push(Group& group, Task* task) {
+  task->group = &group;
   task->interrupts = interrupts_before(process_);
+  task->cancels = group.cancelled.load(std::memory_order_relaxed);
+  if (group.by_index) task->index += group.pushed.fetch_add(1, std::memory_order_relaxed);
+  if (!group.has_room()) wait_until(group, &Group::has_space);
+  // Before the task can be seen, so that the count is never less than the tasks that exist.
+  group.pending.fetch_add(1, std::memory_order_relaxed);
   if (helper_count_ == 0 || (started() == 0 && !start_one())) {
-    const Frame& frame = frame_here();
-    const bool inside = frame.pool == this;
-    SpareBundle bundle;
-    finish_task(task, inside ? frame.task : nullptr, inside ? frame.desk : nullptr, bundle);
-    bundle.send(task_memory_);
+    push_alone(task);
     return;
   }
-  queue_.push(task);
+  add_task(group, task);
   if (bed_.any()) {
-    bed_.wake(1);
+    bed_.notify(1);
   } else if (started_.load(std::memory_order_seq_cst) < can_start_.load(std::memory_order_relaxed) &&
-             !queue_.empty()) {
+             groups_.any()) {
     start_one();
   }
 }
 
-// `within`: the task that is counted as waiting while this one waits.
-inline void Pool::finish_task(Task* task, Task* within, Desk* desk, SpareBundle& bundle) {
-  if (process_.interrupts() != task->interrupts) {
-    interrupted_.store(true, std::memory_order_relaxed);
-  } else if (!dropping_.load(std::memory_order_relaxed)) {
-    call_task(task, within, desk);
-  }
-  destroy_task(task, task_memory_, bundle);
+inline void Pool::add_task(Group& group, Task* task) {
+  if (!group.queue.add(task)) return;
+  std::lock_guard<std::mutex> lock(tasks_mutex_);
+  if (!group.listed.load(std::memory_order_relaxed)) groups_.add(group);
 }
 
-inline void Pool::call_task(Task* task, Task* within, Desk* desk) {
-  Context context(process_, nullptr, &failure_, nullptr);
-  context.interrupts = task->interrupts;
-  try {
-    task->run(Frame{this, desk, &context, within}, process_);
-  } catch (...) {
-    context.record_current();
+// Where there is no thread to run it the task runs at once, as far as the stack allows; what is
+// beyond that is left to the outermost push, and to who waits.
+inline void Pool::push_alone(Task* task) {
+  const bool inside = frame_here().pool == this;
+  if (inside && too_deep()) {
+    add_task(*task->group, task);
+    return;
   }
-  // setError() throws nothing.
-  if (failure_.any()) dropping_.store(true, std::memory_order_relaxed);
+  finish_task(task, nullptr, inside ? frame_here().desk : nullptr);
+  if (inside) return;
+  while (Task* const next = fetch_task(nullptr, nullptr)) finish_task(next, nullptr, nullptr);
 }
 
-// Its own, then the queue's, then those that another has fetched and not begun.
-inline Task* Pool::find_task(Helper& me) {
-  if (Task* const task = me.ring.take()) return task;
-  if (me.emptied) {
+inline void Pool::finish_task(Task* task, Helper* me, Desk* desk) {
+  Group& group = *task->group;
+  if (me && me->done_group != &group) report_done(*me);
+  call_task(*task, desk);
+  SpareBundle alone;
+  destroy_task(task, task_memory_, me ? me->spare : alone);
+  if (!me) {
+    alone.send(task_memory_);
+    count_done(group, 1);
+    return;
+  }
+  me->done_group = &group;
+  if (++me->done >= 32 || group.limit < usual_limit) report_done(*me);
+}
+
+inline void Pool::call_task(Task& task, Desk* desk) {
+  Group& group = *task.group;
+  Context context(process_, group.parent, &group.reporting().first_exception, &group.cancelled);
+  context.interrupts = task.interrupts;
+  context.cancels_before = task.cancels;
+  context.index = task.index;
+  context.group = &group;
+  if (closing_.load(std::memory_order_relaxed)) return;
+  if (process_.interrupts() != task.interrupts) {
+    group.note_interrupt();
+  } else if (!context.stopped()) {
+    try {
+      task.run(Frame{this, desk, &context, nullptr, nullptr}, process_);
+    } catch (...) {
+      context.record_current();
+    }
+  }
+}
+
+// From here on the group may be gone. The last one to leave a group that nobody waits for leaves the
+// group above, too.
+inline void Pool::count_done(Group& group, std::uint64_t count) {
+  Group* one = &group;
+  for (;;) {
+    Pool& pool = one->pool;
+    Group* const above = one->parent_group;
+    const std::uint64_t low = one->low_mark();
+    // seq_cst: the waker's store, see EventCount. acquire: who finds nobody left takes over what
+    // the others have left.
+    const std::uint64_t before = one->pending.fetch_sub(count, std::memory_order_seq_cst);
+    const std::uint64_t left = before - count;
+    if (left > 0) {
+      if ((left == 1 || (before > low && left <= low)) && pool.waiting_.any()) {
+        pool.waiting_.notify_all();
+      }
+      return;
+    }
+    if (!above) return;  // its owner destroys it
+    pass_on(*one);
+    delete one;
+    one = above;
+    count = 1;
+  }
+}
+
+// What tasks have thrown that nobody has waited for is thrown where the task is waited for that has
+// pushed them.
+inline void Pool::pass_on(Group& group) {
+  if (!group.first_exception.any()) return;
+  Group& above = group.parent_group->reporting();
+  above.first_exception.take_over(group.first_exception, group.outer.index - 1);
+}
+
+inline void leave_children(Group* first) noexcept {
+  while (first) {
+    Group* const next = first->sibling;
+    first->left.store(true, std::memory_order_release);
+    Pool::pass_on(*first);
+    Pool::count_done(*first, 1);
+    first = next;
+  }
+}
+
+// The group that a push of `user` belongs to: children of the body that pushes, where the pool runs
+// it, else the group given.
+inline Group& Pool::group_here(Group& outside, const void* user) {
+  Frame& frame = frame_here();
+  if (frame.pool != this) return outside;
+  for (Group* one = frame.children; one; one = one->sibling) {
+    if (one->user == user) return *one;
+  }
+  const Context* task = frame.context;
+  while (task && !(task->group && &task->group->pool == this)) task = task->parent;
+  Group& above = task ? *task->group : &outside.pool == this ? outside : root_;
+  Group* const made = new Group(*this, above, task, user);
+  made->sibling = frame.children;
+  frame.children = made;
+  return *made;
+}
+
+// Under the mutex: after tasks have been taken from the group's queue.
+inline void Pool::update_list(Group& group) {
+  if (!group.queue.empty() && group.parent_group) return;
+  groups_.remove(group);
+  if (!group.queue.empty()) groups_.add(group);
+}
+
+// A task of the first group, or of `group` and those below it. With a record whose ring is empty it
+// fetches some, of which others may take theirs.
+inline Task* Pool::fetch_task(Helper* me, Group* group) {
+  std::lock_guard<std::mutex> lock(tasks_mutex_);
+  Group* from = groups_.first();
+  if (group && group->listed.load(std::memory_order_relaxed)) {
+    from = group;
+  } else if (group) {
+    int steps = 16;
+    while (from && !from->counts_for(*group)) from = --steps > 0 ? from->after : nullptr;
+  }
+  if (!from) return nullptr;
+  Task* const task = from->queue.take();
+  if (me && me->ring.empty()) me->ring.fill(from->queue, from);
+  update_list(*from);
+  return task;
+}
+
+// Its own, then a queue's, then those that another has fetched and not begun. With a group only
+// what that group waits for.
+inline Task* Pool::find_task(Helper* me, Group* group) {
+  if (me) {
+    if (Task* const task = me->ring.take(group)) return task;
+  }
+  if (me && me->emptied && !group) {
     // A queue that is looked at all the time is slow to push to: a few microseconds for more to come.
-    me.emptied = false;
+    me->emptied = false;
     pause_cpu(100);
   }
-  if (!queue_.empty()) {
-    const unsigned fetched = me.ring.fill(queue_);
-    me.emptied = fetched > 0 && fetched < TaskRing::places;
-    if (fetched > 0 && (!queue_.empty() || !me.ring.empty())) call_helpers(1);
-    if (Task* const task = me.ring.take()) return task;
+  if (groups_.any()) {
+    if (Task* const task = fetch_task(me, group)) {
+      const bool more = groups_.any();
+      if (me) me->emptied = !more;
+      if (more || (me && !me->ring.empty())) call_helpers(1);
+      return task;
+    }
   }
   for (unsigned i = 0; i < helper_count_ + guests; ++i) {
     TaskRing& ring = helpers_[i].ring;
-    Task* const task = ring.take();
+    Task* const task = ring.take(group);
     if (!task) continue;
     // The one who fetched them called one thread, which calls the next.
     if (!ring.empty()) call_helpers(1);
@@ -73,9 +208,9 @@ inline Task* Pool::find_task(Helper& me) {
   return nullptr;
 }
 
-// seq_cst: a sleeper's second look, see Bed.
+// seq_cst: a sleeper's second look, see EventCount.
 inline bool Pool::tasks_left() const {
-  if (!queue_.empty()) return true;
+  if (groups_.any()) return true;
   for (unsigned i = 0; i < helper_count_ + guests; ++i) {
     if (!helpers_[i].ring.empty()) return true;
   }
@@ -83,35 +218,30 @@ inline bool Pool::tasks_left() const {
 }
 
 inline bool Pool::run_task(Helper& me) {
-  Task* const task = find_task(me);
+  Task* const task = find_task(&me, nullptr);
   if (!task) return false;
   stop_watching(me);
-  finish_task(task, task, me.desk, me.spare);
-  me.done.store(me.done.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-  me.reported = false;
+  me.at_work.store(true, std::memory_order_relaxed);
+  finish_task(task, &me, me.desk);
   return true;
 }
 
-// Before a thread that has done tasks turns to something else: lets those who wait have a look.
-// seq_cst: see Bed.
+// Before a thread that has done tasks turns to something else: those who wait hear of them.
 inline void Pool::report_done(Helper& me) {
-  if (me.reported) return;
-  me.reported = true;
+  if (me.done == 0) return;
+  const std::uint64_t done = me.done;
+  me.done = 0;
   me.spare.send(task_memory_);
-  me.done.store(me.done.load(std::memory_order_relaxed), std::memory_order_seq_cst);
-  if (waiting_.any()) waiting_.wake_all();
+  count_done(*me.done_group, done);
 }
 
-// For a task that waits (`inside`), other waiting tasks count as done: two that wait for each
-// other's end would never return. Done tasks are counted first: one that goes on from waiting to
-// done in between must not be counted twice. seq_cst, because this is a sleeper's second look.
-inline bool Pool::all_done(bool inside) const {
-  std::uint64_t done = dropped_.load(std::memory_order_seq_cst);
-  for (unsigned i = 0; i < helper_count_ + guests; ++i) {
-    done += helpers_[i].done.load(std::memory_order_seq_cst);
+// For whom busy() asks.
+inline bool Pool::busy() const {
+  if (groups_.any()) return true;
+  for (unsigned i = 0; i < helper_count_; ++i) {
+    if (helpers_[i].at_work.load(std::memory_order_relaxed)) return true;
   }
-  if (inside) done += waiting_tasks_.load(std::memory_order_seq_cst);
-  return done >= queue_.added();
+  return false;
 }
 
 inline SeatLease::SeatLease(Pool& pool, bool wanted) : helper_(nullptr), lent_(nullptr) {
@@ -122,93 +252,86 @@ inline SeatLease::SeatLease(Pool& pool, bool wanted) : helper_(nullptr), lent_(n
   if (desk) helper_ = pool.helpers_.get() + (desk - pool.desks_.get());
 }
 
-inline void Pool::wait_step(bool inside, Helper* me, Ticks* since) {
-  if (me && run_task(*me)) {
-    *since = ticks_now();
-    return;
+// Runs tasks that the group waits for until it is as wanted. A thread of the pool helps, and so does
+// any other where it counts as one (see the constructor); a pool made for `n` threads runs no more
+// than `n` tasks at once. Tasks of other groups are left alone: they might wait for what is below
+// this wait on the stack, and there may be any number of them.
+inline void Pool::wait_until(Group& group, bool (Group::*wanted)() const) {
+  if ((group.*wanted)()) return;
+  const bool inside = frame_here().pool == this;
+  if (inside && too_deep() && wait_elsewhere(group, wanted)) return;
+  const bool main = process_.on_main();
+  const bool helps = inside || most_ > helper_count_ || started() == 0;
+  const SeatLease seat(*this, helps);
+  Helper* const me = seat.helper();
+  Ticks since = ticks_now();
+  while (!(group.*wanted)()) {
+    if (main) poll_if_due(process_, us_since(process_.last_poll));
+    const bool now = helps || (alone_ && us_since(since) > 2.0 * poll_us);
+    Group* const only = started() > 0 ? &group : nullptr;
+    if (Task* const task = now ? find_task(me, only) : nullptr) {
+      finish_task(task, me, me ? me->desk : nullptr);
+      since = ticks_now();
+      continue;
+    }
+    if (me) report_done(*me);
+    if (us_since(since) < spin_us) {
+      pause_cpu(4);
+      continue;
+    }
+    const EventCount::Ticket ticket = waiting_.prepare_wait();
+    if ((group.*wanted)()) {
+      waiting_.cancel_wait();
+    } else {
+      waiting_.commit_wait(ticket, poll_us);
+    }
   }
   if (me) report_done(*me);
-  if (us_since(*since) < spin_us) {
-    pause_cpu(4);
-    return;
-  }
-  waiting_.announce();
-  if (all_done(inside)) {
-    waiting_.withdraw();
-  } else {
-    waiting_.sleep(poll_us);
-  }
-}
-
-// A thread of the pool helps while it waits, and so does any other where it counts as one (see
-// the constructor); a pool made for `n` threads runs no more than `n` tasks at once.
-inline void Pool::wait_until_done(bool inside) {
-  const bool main = process_.on_main();
-  const bool helps = frame_here().pool == this || most_ > helper_count_ || started() == 0;
-  const SeatLease seat(*this, helps);
-  Ticks since = ticks_now();
-  while (!all_done(inside)) {
-    if (main) poll_if_due(process_, us_since(process_.last_poll));
-    wait_step(inside, seat.helper(), &since);
-  }
-  if (seat.helper()) report_done(*seat.helper());
   if (main) print_now(process_);
 }
 
-// A task counts once, however many bodies of its loops wait.
-inline void Pool::begin_wait(Task* task) {
-  {
-    std::lock_guard<std::mutex> lock(waits_mutex_);
-    if (task->waits++ == 0) waiting_tasks_.fetch_add(1, std::memory_order_seq_cst);
-  }
-  if (waiting_.any()) waiting_.wake_all();
-}
-
-inline void Pool::end_wait(Task* task) {
-  std::lock_guard<std::mutex> lock(waits_mutex_);
-  if (--task->waits == 0) waiting_tasks_.fetch_sub(1, std::memory_order_seq_cst);
-}
-
-inline void Pool::wait() {
-  const Frame& frame = frame_here();
-  const std::uint32_t before = interrupts_before(process_);
-  if (frame.pool == this && frame.task) {
-    begin_wait(frame.task);
-    wait_until_done(true);
-    end_wait(frame.task);
-    return;
-  }
-  wait_until_done(false);
-  dropping_.store(false, std::memory_order_relaxed);
-  const bool interrupted = interrupted_.exchange(false, std::memory_order_relaxed);
-  if (failure_.any()) throw_first(process_, failure_);
-  if (interrupted || process_.interrupts() != before) throw_interrupt(process_);
-}
-
-inline void Pool::finish() noexcept {
+// Tasks that wait for tasks that wait are run on top of each other, which a stack bears to some
+// depth only. From there on a new thread does it in place of the calling one, which sleeps. False
+// if the system has no thread to give.
+inline bool Pool::wait_elsewhere(Group& group, bool (Group::*wanted)() const) {
+  Context context(process_, frame_here().context, &group.first_exception, nullptr);
+  std::thread other;
   try {
-    wait_until_done(false);
-    const bool interrupted = interrupted_.exchange(false, std::memory_order_relaxed);
-    if (interrupted && process_.on_main()) interrupt_later(process_);
-  } catch (...) {
-    drop_tasks();
+    SignalsBlocked blocked;
+    other = std::thread([this, &group, &context, wanted] {
+      const FrameScope scope(Frame{this, nullptr, &context, nullptr, nullptr}, process_);
+      wait_until(group, wanted);
+    });
+  } catch (const std::system_error&) {
+    return false;
   }
+  other.join();
+  return true;
 }
 
-inline void Pool::drop_tasks() {
-  std::uint64_t dropped = 0;
-  SpareBundle bundle;
-  const auto destroy = [this, &bundle](Task* task) { destroy_task(task, task_memory_, bundle); };
-  while (unsigned some = queue_.take(1000, destroy)) dropped += some;
-  for (unsigned i = 0; i < helper_count_ + guests; ++i) {
-    while (Task* const task = helpers_[i].ring.take()) {
-      destroy(task);
-      ++dropped;
+// Until all tasks of the group are done. Throws the first exception of a task (those not begun by
+// then are dropped), UserInterruptException, or Stopped.
+inline void Pool::wait(Group& group) {
+  const Context* const here = frame_here().context;
+  for (const Context* one = here; one; one = one->parent) {
+    if (one->group == &group) {
+      throw Error("a task waits for the group that it belongs to, which is not done before the task "
+                  "is: give what it waits for a TaskGroup of its own");
     }
   }
-  bundle.send(task_memory_);
-  dropped_.fetch_add(dropped, std::memory_order_seq_cst);
-  if (waiting_.any()) waiting_.wake_all();
+  const std::uint32_t before = interrupts_before(process_);
+  wait_until(group, &Group::done);
+  const bool interrupted = group.interrupted.exchange(false, std::memory_order_relaxed);
+  if (group.first_exception.any()) throw_first(process_, group.first_exception);
+  if (interrupted || process_.interrupts() != before) throw_interrupt(process_);
+  if (here && here->stopped()) throw Stopped();
+}
+
+// As wait(), but throws nothing: an interrupt is left to the host.
+inline void Pool::finish(Group& group) noexcept {
+  wait_until(group, &Group::done);
+  const bool interrupted = group.interrupted.exchange(false, std::memory_order_relaxed);
+  if (interrupted && process_.on_main()) interrupt_later(process_);
 }
 
 }  // namespace detail

@@ -12,12 +12,11 @@ REGATTA_SHARED inline double tick_rate() {
   return rate;
 }
 
-inline Pool::Pool(Process& in, unsigned helpers, unsigned most)
+inline Pool::Pool(Process& in, unsigned helpers, unsigned most, bool alone)
     : process_(in), helper_count_(helpers), most_(most), ticks_per_us_(tick_rate()),
       helpers_(new Helper[helpers + guests]), desks_(new Desk[helpers + guests]), ticker_(*this),
-      watching_(0), started_(0), can_start_(helpers), stopping_(false), dropped_(0),
-      waiting_tasks_(0), dropping_(false),
-      interrupted_(false) {
+      alone_(alone), watching_(0), started_(0), can_start_(helpers), stopping_(false),
+      closing_(false), root_(in, *this, nullptr) {
   for (unsigned i = 0; i < helpers + guests; ++i) {
     helpers_[i].index = i + 1;
     helpers_[i].desk = &desks_[i];
@@ -27,8 +26,9 @@ inline Pool::Pool(Process& in, unsigned helpers, unsigned most)
 
 inline Pool::~Pool() {
   process_.leave_company(this);
-  drop_tasks();
+  closing_.store(true, std::memory_order_relaxed);
   stop_threads();
+  while (Task* const task = find_task(nullptr, nullptr)) finish_task(task, nullptr, nullptr);
   for (unsigned i = 0; i < helper_count_ + guests; ++i) helpers_[i].spare.send(task_memory_);
 }
 
@@ -56,7 +56,7 @@ inline bool Pool::start_one() {
 // Called by a loop that starts when no helper would see it.
 REGATTA_NOINLINE inline void Pool::rouse() {
   if (bed_.any()) {
-    bed_.wake(1);
+    bed_.notify(1);
   } else {
     start_one();
   }
@@ -65,7 +65,7 @@ REGATTA_NOINLINE inline void Pool::rouse() {
 // For work that is known to be enough.
 inline void Pool::call_helpers(int count) {
   if (bed_.any()) {
-    bed_.wake(count);
+    bed_.notify(count);
   } else {
     start_one();
   }
@@ -87,12 +87,14 @@ inline void Pool::serve(Helper& me) {
       rest(me);
     }
   }
+  report_done(me);
   stop_watching(me);
 }
 
 inline bool Pool::look_around(Helper& me) {
   if (run_task(me)) return true;
   report_done(me);
+  me.at_work.store(false, std::memory_order_relaxed);
   return join_loop(me);
 }
 
@@ -136,12 +138,17 @@ inline double Pool::watch_for(Helper& me) {
 
 inline void Pool::rest(Helper& me) {
   const double us = watch_for(me);
-  bed_.announce();
+  const EventCount::Ticket ticket = bed_.prepare_wait();
   if (tasks_left() || stopping_.load(std::memory_order_seq_cst)) {
-    bed_.withdraw();
+    bed_.cancel_wait();
+    // A thread that pushes has been held up at a moment when nothing can be taken. It may need this
+    // core to go on, which it does not get as long as a thread of higher priority keeps looking.
+    if (us_since(me.last_work) > 4.0 * spin_us) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
     return;
   }
-  me.called = bed_.sleep(us);
+  me.called = bed_.commit_wait(ticket, us);
   if (me.called) me.last_work = ticks_now();
   start_watching(me);
 }
@@ -155,7 +162,7 @@ inline void Pool::stop_threads() {
     stopping_.store(true, std::memory_order_seq_cst);
     threads.swap(threads_);
   }
-  bed_.wake_all();
+  bed_.notify_all();
   for (std::thread& thread : threads) thread.join();
   {
     std::lock_guard<std::mutex> lock(threads_mutex_);
@@ -164,7 +171,7 @@ inline void Pool::stop_threads() {
     // seq_cst, and in push(): who pushes meanwhile sees that there is no thread, or is seen here.
     started_.store(0, std::memory_order_seq_cst);
   }
-  if (tasks_left()) start_one();
+  if (tasks_left() && !closing_.load(std::memory_order_relaxed)) start_one();
 }
 
 }  // namespace detail

@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "bed.hpp"
 #include "cores.hpp"
+#include "event-count.hpp"
 #include "helper.hpp"
 #include "ticker.hpp"
 
@@ -19,8 +19,9 @@ namespace detail {
 // start when they are first needed and sleep when they are not.
 class REGATTA_SHARED Pool : public Company {
  public:
-  // `helpers` threads; how many take part in a loop, its caller included, is `most`.
-  Pool(Process& in, unsigned helpers, unsigned most);
+  // `helpers` threads; how many take part in a loop, its caller included, is `most`. `alone`: a
+  // helper runs tasks in place of the main thread; only when nothing goes on is it joined by others.
+  Pool(Process& in, unsigned helpers, unsigned most, bool alone);
   ~Pool() override;
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -29,22 +30,22 @@ class REGATTA_SHARED Pool : public Company {
   // all is done. Throws the first exception of a body, or UserInterruptException.
   void run(Loop& loop, Unit units, unsigned threads);
 
-  void push(Task* task);
-  // Until all tasks are done. Throws as run(); tasks not begun are then dropped.
-  void wait();
-  // As wait(), but throws nothing: an interrupt is left to the host.
-  void finish() noexcept;
-  bool busy() const override { return !all_done(false); }
+  void push(Group& group, Task* task);
+  void wait(Group& group);
+  void finish(Group& group) noexcept;
+  Group& group_here(Group& outside, const void* user);
+  static void pass_on(Group& group);
+  static void count_done(Group& group, std::uint64_t count);
+  bool busy() const override;
   void look_up() override;
   // Ends the threads when their tasks are done; they start again when there is work.
   void stop_threads();
-  // Destroys the tasks that have not been begun.
-  void drop_tasks();
 
   unsigned helpers() const { return helper_count_; }
   unsigned loop_threads() const { return most_; }
   Process& process() const { return process_; }
-  Failure& failure() { return failure_; }
+  // Of those who push from outside of tasks and name no other group.
+  Group& root() { return root_; }
   TaskMemory& task_memory() { return task_memory_; }
   // For tests and reports: threads that exist.
   unsigned started() const { return started_.load(std::memory_order_acquire); }
@@ -79,17 +80,18 @@ class REGATTA_SHARED Pool : public Company {
   void doze(const Gate& gate);
 
   // Tasks, in pool-tasks.hpp.
-  bool run_task(Helper& me);
-  Task* find_task(Helper& me);
+  void add_task(Group& group, Task* task);
+  void push_alone(Task* task);
+  void update_list(Group& group);
+  Task* fetch_task(Helper* me, Group* group);
+  Task* find_task(Helper* me, Group* group);
   bool tasks_left() const;
+  bool run_task(Helper& me);
+  void finish_task(Task* task, Helper* me, Desk* desk);
+  void call_task(Task& task, Desk* desk);
   void report_done(Helper& me);
-  void finish_task(Task* task, Task* within, Desk* desk, SpareBundle& bundle);
-  void call_task(Task* task, Task* within, Desk* desk);
-  bool all_done(bool inside) const;
-  void wait_until_done(bool inside);
-  void wait_step(bool inside, Helper* me, Ticks* since);
-  void begin_wait(Task* task);
-  void end_wait(Task* task);
+  void wait_until(Group& group, bool (Group::*wanted)() const);
+  bool wait_elsewhere(Group& group, bool (Group::*wanted)() const);
 
   double us_since(Ticks then) const {
     return static_cast<double>(ticks_now() - then) / ticks_per_us_;
@@ -116,12 +118,13 @@ class REGATTA_SHARED Pool : public Company {
   std::unique_ptr<Desk[]> desks_;  // one for each of them
   Solo solos_[solos];
   Ticker ticker_;
+  const bool alone_;
 
   // relaxed: helpers that see a new loop by themselves within watch_us. A loop that finds none
   // wakes one; a wrong number costs a late start, no more.
   std::atomic<int> watching_;
-  Bed bed_;
-  Bed waiting_;  // callers that wait for helpers
+  EventCount bed_;
+  EventCount waiting_;  // who waits for helpers or for tasks
 
   std::mutex stop_mutex_;  // one thread at a time ends the others; taken before threads_mutex_
   std::mutex threads_mutex_;
@@ -131,16 +134,12 @@ class REGATTA_SHARED Pool : public Company {
   std::atomic<unsigned> started_;
   std::atomic<unsigned> can_start_;
   std::atomic<bool> stopping_;
+  std::atomic<bool> closing_;  // tasks not begun are dropped; relaxed: "when you can"
 
   TaskMemory task_memory_;
-  TaskQueue queue_;
-  std::atomic<std::uint64_t> dropped_;
-  std::mutex waits_mutex_;
-  std::atomic<std::uint64_t> waiting_tasks_;
-  // relaxed: "stop when you can"; both are reset when nothing runs.
-  std::atomic<bool> dropping_;
-  std::atomic<bool> interrupted_;  // tasks were dropped for that
-  Failure failure_;
+  std::mutex tasks_mutex_;  // guards the list and the queues of its groups
+  GroupList groups_;
+  Group root_;
 };
 
 // One thread at work for a loop.

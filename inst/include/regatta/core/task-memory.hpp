@@ -1,6 +1,8 @@
 #ifndef REGATTA_CORE_TASK_MEMORY_HPP
 #define REGATTA_CORE_TASK_MEMORY_HPP
 
+#include <stdlib.h>
+
 #include <atomic>
 #include <cstddef>
 #include <new>
@@ -16,14 +18,14 @@ struct SpareBlock {
 };
 
 // Blocks for tasks. One thread pushes a task and another one destroys it: the system's allocator
-// would have to hand each block back under a lock, so that they go round here instead. They stay
-// until the pool ends.
+// has to hand each block back under a lock, so that they go round here instead. As many as one stretch
+// of pushes needs are kept until the pool ends.
 class TaskMemory {
  public:
   // Holds a task whose function and arguments take some 90 bytes; larger ones are allocated singly.
   static constexpr std::size_t size = 128;
 
-  TaskMemory() : taking_(false), ready_(nullptr), returned_(nullptr) {}
+  TaskMemory() : taking_(false), ready_(nullptr), returned_(nullptr), kept_(0) {}
   ~TaskMemory() {
     free_all(ready_);
     free_all(returned_.load(std::memory_order_acquire));
@@ -37,16 +39,26 @@ class TaskMemory {
     SpareBlock* block = nullptr;
     if (!taking_.exchange(true, std::memory_order_acquire)) {
       // acquire: pairs with give(). All are taken at once, so that no block comes back in between.
-      if (!ready_) ready_ = returned_.exchange(nullptr, std::memory_order_acquire);
+      if (!ready_ && returned_.load(std::memory_order_relaxed)) {
+        kept_.store(0, std::memory_order_relaxed);
+        ready_ = returned_.exchange(nullptr, std::memory_order_acquire);
+      }
       block = ready_;
       if (block) ready_ = block->next;
       taking_.store(false, std::memory_order_release);
     }
-    return block ? block : ::operator new(size);
+    return block ? block : allocate();
   }
 
-  // The blocks from `first` to `last`. release: what was in them is done with.
-  void give(SpareBlock* first, SpareBlock* last) {
+  // The blocks from `first` to `last`. release: what was in them is done with. relaxed on their
+  // count: whether a few more or less are kept is of no importance.
+  void give(SpareBlock* first, SpareBlock* last, unsigned count) {
+    if (kept_.load(std::memory_order_relaxed) > most_kept) {
+      last->next = nullptr;
+      free_all(first);
+      return;
+    }
+    kept_.fetch_add(count, std::memory_order_relaxed);
     last->next = returned_.load(std::memory_order_relaxed);
     while (!returned_.compare_exchange_weak(last->next, first, std::memory_order_release,
                                             std::memory_order_relaxed)) {
@@ -54,10 +66,18 @@ class TaskMemory {
   }
 
  private:
+  static constexpr unsigned most_kept = 1 << 14;  // 2 MB
+
+  static void* allocate() {
+    void* const block = malloc(size);
+    if (!block) throw std::bad_alloc();
+    return block;
+  }
+
   static void free_all(SpareBlock* block) {
     while (block) {
       SpareBlock* const next = block->next;
-      ::operator delete(block);
+      free(block);
       block = next;
     }
   }
@@ -65,6 +85,7 @@ class TaskMemory {
   std::atomic<bool> taking_;
   SpareBlock* ready_;  // of the thread that is taking
   std::atomic<SpareBlock*> returned_;
+  std::atomic<unsigned> kept_;  // of those returned
 };
 
 // Blocks on their way back, which go in bundles.
@@ -81,7 +102,7 @@ class SpareBundle {
 
   void send(TaskMemory& to) {
     if (!first_) return;
-    to.give(first_, last_);
+    to.give(first_, last_, count_);
     first_ = last_ = nullptr;
     count_ = 0;
   }

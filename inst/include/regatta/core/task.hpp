@@ -1,14 +1,17 @@
 #ifndef REGATTA_CORE_TASK_HPP
 #define REGATTA_CORE_TASK_HPP
 
+#include <stdlib.h>
+
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <mutex>
+#include <new>
 #include <type_traits>
 #include <utility>
 
 #include "config.hpp"
-#include "loop.hpp"
+#include "frame.hpp"
 #include "task-memory.hpp"
 
 REGATTA_NAMESPACE_BEGIN
@@ -22,15 +25,18 @@ struct Link {
   std::atomic<Link*> next;
 };
 
-// One call that was pushed to a pool.
+// One call that was pushed to a group.
 struct Task : Link {
-  Task() : interrupts(0), waits(0), in_block(false) {}
+  Task() : group(nullptr), index(1), interrupts(0), cancels(0), in_block(false) {}
   virtual ~Task() {}
   virtual void run(const Frame& frame, Process& process) = 0;
 
-  std::uint32_t interrupts;  // before it was pushed, see Frame
-  unsigned waits;  // how many of its threads wait for the pool; guarded by the pool's waits_mutex_
-  bool in_block;   // its memory is a block of the pool's TaskMemory
+  Group* group;
+  // What its context begins with, see there.
+  std::uint64_t index;
+  std::uint32_t interrupts;
+  std::uint32_t cancels;
+  bool in_block;  // of the pool's TaskMemory
 };
 
 template <class Call>
@@ -43,80 +49,65 @@ struct TaskOf final : Task {
   Call call;
 };
 
+// Memory for free(), of any alignment, which `new` ignores before C++17.
+inline void* allocate_aligned(std::size_t size, std::size_t alignment) {
+  void* memory = nullptr;
+  if (posix_memalign(&memory, std::max(alignment, sizeof(void*)), size) != 0) throw std::bad_alloc();
+  return memory;
+}
+
 // A task for `call`, in a block if it fits.
 template <class Call>
 Task* make_task(Call&& call, TaskMemory& memory) {
   using Made = TaskOf<typename std::decay<Call>::type>;
-  if (sizeof(Made) > TaskMemory::size || alignof(Made) > alignof(std::max_align_t)) {
-    return new Made(std::move(call));
-  }
-  void* const block = memory.take();
+  const bool fits = sizeof(Made) <= TaskMemory::size && alignof(Made) <= alignof(std::max_align_t);
+  void* const place = fits ? memory.take() : allocate_aligned(sizeof(Made), alignof(Made));
   try {
-    Task* const task = new (block) Made(std::move(call));
-    task->in_block = true;
+    Task* const task = new (place) Made(std::move(call));
+    task->in_block = fits;
     return task;
   } catch (...) {
-    SpareBundle bundle;
-    bundle.add(block, memory);
-    bundle.send(memory);
+    free(place);
     throw;
   }
 }
 
 // `task` is all of the object that make_task() made, and begins where that does.
 inline void destroy_task(Task* task, TaskMemory& memory, SpareBundle& bundle) {
-  if (!task->in_block) {
-    delete task;
-    return;
-  }
+  const bool in_block = task->in_block;
   task->~Task();
-  bundle.add(task, memory);
+  if (in_block) {
+    bundle.add(task, memory);
+  } else {
+    free(task);
+  }
 }
 
-// Tasks in the order they were pushed. Any thread pushes without waiting; those that take have a
-// mutex among themselves. The queue of D. Vyukov: a pusher first becomes the last, then links
-// itself to the one before it, and until it has done so the rest cannot be reached.
+// The tasks of a group that nobody has fetched, in the order they were pushed. Any thread adds without
+// waiting; to take needs the mutex of the pool. The queue of D. Vyukov: who adds a task first becomes
+// the last, then links itself to the one before it, and until it has done so the rest cannot be
+// reached.
 class TaskQueue {
  public:
-  TaskQueue() : last_(&stub_), added_(0), first_(&stub_), taken_(0) { static_cast<void>(apart_); }
+  TaskQueue() : last_(&stub_), first_(&stub_) { static_cast<void>(apart_); }
   TaskQueue(const TaskQueue&) = delete;
   TaskQueue& operator=(const TaskQueue&) = delete;
 
-  // seq_cst on the count, because the pusher asks for sleepers next (see Bed).
-  void push(Task* task) {
-    added_.fetch_add(1, std::memory_order_seq_cst);
-    append(task);
-  }
-
-  // seq_cst: the sleeper's second look. False while a push is under way.
-  bool empty() const {
-    return taken_.load(std::memory_order_seq_cst) >= added_.load(std::memory_order_seq_cst);
-  }
-  std::uint64_t added() const { return added_.load(std::memory_order_seq_cst); }
-
-  // Calls keep(task) for up to `most` tasks, the oldest first, and returns how many they were.
-  template <class Keep>
-  unsigned take(unsigned most, const Keep& keep) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    unsigned count = 0;
-    for (; count < most; ++count) {
-      Task* const task = take_one();
-      if (!task) break;
-      keep(task);
-    }
-    if (count > 0) taken_.fetch_add(count, std::memory_order_seq_cst);
-    return count;
-  }
-
- private:
-  void append(Link* link) {
+  // True if there was no task: the caller then has to see to it that somebody looks here.
+  bool add(Link* link) {
     link->next.store(nullptr, std::memory_order_relaxed);
     Link* const before = last_.exchange(link, std::memory_order_acq_rel);
     before->next.store(link, std::memory_order_release);
+    return before == &stub_;
   }
 
-  // Null if there is none, or if its pusher has not linked it yet.
-  Task* take_one() {
+  // Under the mutex. Whether an add() has said that there was no task, or the next one will.
+  bool empty() const {
+    return first_ == &stub_ && !stub_.next.load(std::memory_order_acquire);
+  }
+
+  // Under the mutex. The oldest; null if there is none that can be reached yet.
+  Task* take() {
     Link* first = first_;
     Link* next = first->next.load(std::memory_order_acquire);
     if (first == &stub_) {
@@ -126,8 +117,8 @@ class TaskQueue {
     }
     if (!next) {
       // The only one may be taken once the stub stands behind it.
-      if (first != last_.load(std::memory_order_acquire)) return nullptr;
-      append(&stub_);
+      if (first != last_.load(std::memory_order_relaxed)) return nullptr;
+      add(&stub_);
       next = first->next.load(std::memory_order_acquire);
       if (!next) return nullptr;
     }
@@ -135,23 +126,21 @@ class TaskQueue {
     return static_cast<Task*>(first);
   }
 
+ private:
   std::atomic<Link*> last_;
-  std::atomic<std::uint64_t> added_;
   char apart_[cache_line];
-  std::mutex mutex_;
   Link* first_;
-  std::atomic<std::uint64_t> taken_;
   Link stub_;
 };
 
-// Tasks that one thread has fetched from the queue; any other may take them while that thread is
-// busy with a long one. Places are numbered without end, so that a number stands for one task:
-// who moves `front` from a number to the next has that number's task.
+// Tasks of one group that a thread has fetched from its queue; any other may take them while that
+// thread is busy with a long one. Places are numbered without end, so that a number stands for one
+// task: who moves `front` from a number to the next has that number's task.
 class TaskRing {
  public:
   static constexpr std::uint32_t places = 32;
 
-  TaskRing() : range_(0) {
+  TaskRing() : range_(0), group_(nullptr) {
     for (std::atomic<Task*>& place : places_) place.store(nullptr, std::memory_order_relaxed);
   }
 
@@ -160,24 +149,27 @@ class TaskRing {
     return front(range) == back(range);
   }
 
-  // The owner's, and only into an empty ring: fetches what fits and says how many that was. release:
-  // who takes a task sees it.
-  unsigned fill(TaskQueue& queue) {
+  // The owner's, under the pool's mutex, and only into an empty ring. release: who takes a task
+  // sees it.
+  void fill(TaskQueue& queue, const Group* group) {
     const std::uint32_t first = back(range_.load(std::memory_order_relaxed));
     std::uint32_t at = first;
-    const unsigned fetched = queue.take(places, [this, &at](Task* task) {
-      places_[at++ % places].store(task, std::memory_order_relaxed);
-    });
-    if (fetched > 0) range_.store(pack(first, at), std::memory_order_seq_cst);
-    return fetched;
+    for (; at - first < places; ++at) {
+      Task* const task = queue.take();
+      if (!task) break;
+      places_[at % places].store(task, std::memory_order_relaxed);
+    }
+    group_.store(group, std::memory_order_relaxed);
+    range_.store(pack(first, at), std::memory_order_seq_cst);
   }
 
-  // acquire: pairs with fill(). The place is read before it is claimed; the owner writes to it
-  // again only when it has seen the ring empty. release: so that what it writes then is not what
-  // was read here.
-  Task* take() {
+  // A task of the group, or of any if that is null. acquire: pairs with fill(). Place and group are
+  // read before the number is claimed; the owner writes to them again only when it has seen the ring
+  // empty, and then the claim fails. release: so that what it writes then is not what was read here.
+  Task* take(const Group* group) {
     std::uint64_t range = range_.load(std::memory_order_acquire);
     while (front(range) != back(range)) {
+      if (group && group_.load(std::memory_order_relaxed) != group) return nullptr;
       Task* const task = places_[front(range) % places].load(std::memory_order_relaxed);
       if (range_.compare_exchange_weak(range, pack(front(range) + 1, back(range)),
                                        std::memory_order_acq_rel,
@@ -196,6 +188,7 @@ class TaskRing {
   }
 
   std::atomic<std::uint64_t> range_;
+  std::atomic<const Group*> group_;
   std::atomic<Task*> places_[places];
 };
 

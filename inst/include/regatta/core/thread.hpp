@@ -122,7 +122,7 @@ class Thread {
     try {
       detail::Context context(end->process, nullptr, nullptr, nullptr);
       context.interrupts = end->interrupts;
-      const detail::FrameScope scope(detail::Frame{nullptr, nullptr, &context, nullptr},
+      const detail::FrameScope scope(detail::Frame{nullptr, nullptr, &context, nullptr, nullptr},
                                      end->process);
       call();
     } catch (...) {

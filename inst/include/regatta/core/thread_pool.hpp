@@ -3,7 +3,6 @@
 
 #include <exception>
 #include <future>
-#include <memory>
 
 #include "for.hpp"
 #include "invoke.hpp"
@@ -11,28 +10,56 @@
 REGATTA_NAMESPACE_BEGIN
 namespace detail {
 
-// Whether the stack is being unwound.
-inline bool unwinding() {
+// Exceptions that unwind the stack at the moment; before C++17 no more than one is told.
+inline int unwinding() {
 #if defined(__cpp_lib_uncaught_exceptions)
-  return std::uncaught_exceptions() > 0;
+  return std::uncaught_exceptions();
 #else
-  return std::uncaught_exception();
+  return std::uncaught_exception() ? 1 : 0;
 #endif
 }
 
-template <class F, class... Args>
-void push_to(Pool& pool, F&& f, Args&&... args) {
-  using Call = BoundTo<F, Args...>;
-  Call call = bind_call(std::forward<F>(f), std::forward<Args>(args)...);
-  pool.push(make_task(std::move(call), pool.task_memory()));
-}
+REGATTA_HIDDEN Group& free_group();
 
 template <class F, class... Args>
-std::future<Result<F, Args...>> push_return_to(Pool& pool, F&& f, Args&&... args) {
+void push_to(Group& group, F&& f, Args&&... args) {
+  using Call = BoundTo<F, Args...>;
+  Call call = bind_call(std::forward<F>(f), std::forward<Args>(args)...);
+  group.pool.push(group, make_task(std::move(call), group.pool.task_memory()));
+}
+
+// A call whose result or exception goes to a future; dropped, it leaves a broken promise there.
+template <class Value, class Call>
+struct Promised {
+  void operator()() {
+    try {
+      give(static_cast<Value*>(nullptr));
+    } catch (const Stopped&) {
+      promise.set_exception(std::current_exception());
+      throw;
+    } catch (...) {
+      promise.set_exception(std::current_exception());
+    }
+  }
+  template <class T>
+  void give(T*) {
+    promise.set_value(call());
+  }
+  void give(void*) {
+    call();
+    promise.set_value();
+  }
+  Call call;
+  std::promise<Value> promise;
+};
+
+template <class F, class... Args>
+std::future<Result<F, Args...>> push_return_to(Group& group, F&& f, Args&&... args) {
   using Value = Result<F, Args...>;
-  std::packaged_task<Value()> task(bind_call(std::forward<F>(f), std::forward<Args>(args)...));
-  std::future<Value> future = task.get_future();
-  push_to(pool, std::move(task));
+  Promised<Value, BoundTo<F, Args...>> task = {
+      bind_call(std::forward<F>(f), std::forward<Args>(args)...), std::promise<Value>()};
+  std::future<Value> future = task.promise.get_future();
+  push_to(group, std::move(task));
   return future;
 }
 
@@ -45,39 +72,47 @@ class ThreadPool {
   // As many workers as loops use by default.
   ThreadPool() : ThreadPool(defaultThreads()) {}
   explicit ThreadPool(std::size_t nWorkers)
-      : size_(limited(nWorkers)), shared_(false), pool_(make(detail::process(), size_)) {}
+      : size_(limited(nWorkers)), unwinding_(detail::unwinding()), shared_(false),
+        pool_(make(detail::process(), size_)), root_(nullptr) {}
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool(ThreadPool&&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
   ThreadPool& operator=(ThreadPool&&) = delete;
 
-  // Finishes the tasks, or drops those not begun if the stack is being unwound. An exception that
+  // Finishes the tasks, or drops those not begun if an exception has left the scope of the pool. An exception that
   // no wait() has asked for is lost.
   ~ThreadPool() {
     detail::Pool* const pool = pool_.load(std::memory_order_acquire);
     // A forked child has the pool's memory, but no threads to end.
     if (!pool || &pool->process() != &detail::process()) return;
-    if (detail::unwinding()) pool->drop_tasks();
-    pool->finish();
+    if (detail::unwinding() != unwinding_) pool->root().cancel();
+    pool->finish(pool->root());
     delete pool;
   }
 
-  // The pool that the free functions use.
-  static ThreadPool& globalInstance() {
-    static ThreadPool global(Shared{});
-    return global;
+  // The pool that the free functions use. Libraries that share it have tasks of their own, so that
+  // none waits for those of another or gets their exceptions.
+  REGATTA_HIDDEN static ThreadPool& globalInstance() {
+    // No static object made when first needed: a process may be forked meanwhile.
+    static std::atomic<ThreadPool*> slot(nullptr);
+    ThreadPool* here = slot.load(std::memory_order_acquire);
+    if (REGATTA_LIKELY(here != nullptr)) return *here;
+    ThreadPool* const fresh = new ThreadPool(Shared{});
+    if (slot.compare_exchange_strong(here, fresh, std::memory_order_acq_rel)) return *fresh;
+    delete fresh;
+    return *here;
   }
 
   // Calls f(args...) on a worker, with copies of the arguments.
   template <class F, class... Args>
   void push(F&& f, Args&&... args) {
-    detail::push_to(pool(), std::forward<F>(f), std::forward<Args>(args)...);
+    detail::push_to(group(), std::forward<F>(f), std::forward<Args>(args)...);
   }
 
   // The same; the future gives what f returns or throws. get() does not answer interrupts.
   template <class F, class... Args>
   auto pushReturn(F&& f, Args&&... args) -> std::future<detail::Result<F, Args...>> {
-    return detail::push_return_to(pool(), std::forward<F>(f), std::forward<Args>(args)...);
+    return detail::push_return_to(group(), std::forward<F>(f), std::forward<Args>(args)...);
   }
 
   // Pushes f(item) for each item.
@@ -98,9 +133,10 @@ class ThreadPool {
     detail::run_for_each(pool(), items, f, detail::max_threads, nBatches, nullptr);
   }
 
-  // Until all tasks are done. Throws the first exception of a task (tasks not begun by then are
-  // dropped) or UserInterruptException.
-  void wait() { pool().wait(); }
+  // Until all tasks are done, and those that they have pushed; in a task, until those are done that
+  // it has pushed. Throws the first exception of a task (tasks not begun by then are dropped) or
+  // UserInterruptException.
+  void wait() { pool().wait(group()); }
 
   // wait(), then ends the threads; they start again when there is work.
   void join() {
@@ -108,8 +144,8 @@ class ThreadPool {
     if (!shared_ && detail::frame_here().pool != &pool()) pool().stop_threads();
   }
 
-  // Drops the tasks that have not begun.
-  void cancel() { pool().drop_tasks(); }
+  // Drops the tasks that have not begun; those that run can ask shouldStop().
+  void cancel() { root().cancel(); }
 
   // Changes the number of workers, when all tasks are done.
   void resize(std::size_t threads) {
@@ -126,14 +162,17 @@ class ThreadPool {
 
  private:
   struct Shared {};
-  explicit ThreadPool(Shared) : size_(0), shared_(true), pool_(nullptr) {}
+  explicit ThreadPool(Shared)
+      : size_(0), unwinding_(0), shared_(true), pool_(nullptr), root_(nullptr) {}
+  friend class TaskGroup;
+  friend detail::Group& detail::free_group();
 
   static unsigned limited(std::size_t threads) {
     return static_cast<unsigned>(std::min<std::size_t>(threads, detail::max_threads));
   }
 
   static detail::Pool* make(detail::Process& process, unsigned size) {
-    return new detail::Pool(process, size, size > 0 ? size : 1);
+    return new detail::Pool(process, size, size > 0 ? size : 1, false);
   }
 
   // A forked child has none of the parent's threads, and its tasks are the parent's business.
@@ -148,31 +187,66 @@ class ThreadPool {
     return *pool;
   }
 
+  // Where pushes go that are made outside of the pool's tasks.
+  detail::Group& root() {
+    detail::Pool& on = pool();
+    if (!shared_) return on.root();
+    detail::Group* root = root_.load(std::memory_order_acquire);
+    if (REGATTA_LIKELY(root && &root->pool == &on && &root->process == &on.process())) return *root;
+    detail::Group* const fresh = new detail::Group(on.process(), on, nullptr);
+    if (root_.compare_exchange_strong(root, fresh, std::memory_order_acq_rel)) return *fresh;
+    delete fresh;
+    return *root;
+  }
+
+  detail::Group& group() {
+    detail::Group& outside = root();
+    return outside.pool.group_here(outside, this);
+  }
+
   unsigned size_;
+  const int unwinding_;  // exceptions under way when it was made
   const bool shared_;
-  // acquire and release: who reads the pointer uses the pool.
+  // acquire and release: who reads a pointer uses what it points to.
   std::atomic<detail::Pool*> pool_;
+  std::atomic<detail::Group*> root_;
 };
 
-// Tasks for the pool of this process. Like those of a ThreadPool.
+namespace detail {
+
+// Where the free functions push: to the pool that the calling thread works for, else that of the
+// process.
+REGATTA_HIDDEN inline Group& free_group() {
+  ThreadPool& global = ThreadPool::globalInstance();
+  return pool_here().group_here(global.root(), &global);
+}
+
+}  // namespace detail
+
+// Tasks for the pool that the calling body runs on, else that of this process. Like those of a
+// ThreadPool.
 template <class F, class... Args>
-void push(F&& f, Args&&... args) {
-  detail::push_to(detail::pool_here(), std::forward<F>(f), std::forward<Args>(args)...);
+REGATTA_HIDDEN void push(F&& f, Args&&... args) {
+  detail::push_to(detail::free_group(), std::forward<F>(f), std::forward<Args>(args)...);
 }
 
 template <class F, class... Args>
-auto pushReturn(F&& f, Args&&... args) -> std::future<detail::Result<F, Args...>> {
-  return detail::push_return_to(detail::pool_here(), std::forward<F>(f),
+REGATTA_HIDDEN auto pushReturn(F&& f, Args&&... args) -> std::future<detail::Result<F, Args...>> {
+  return detail::push_return_to(detail::free_group(), std::forward<F>(f),
                                 std::forward<Args>(args)...);
 }
 
 template <class F, class... Args>
-auto async(F&& f, Args&&... args) -> std::future<detail::Result<F, Args...>> {
+REGATTA_HIDDEN auto async(F&& f, Args&&... args) -> std::future<detail::Result<F, Args...>> {
   return pushReturn(std::forward<F>(f), std::forward<Args>(args)...);
 }
 
-// Until all tasks of push() and pushReturn() are done.
-inline void wait() { detail::pool_here().wait(); }
+// Until all tasks of push() and pushReturn() are done that this library has pushed; see
+// ThreadPool::wait().
+REGATTA_HIDDEN inline void wait() {
+  detail::Group& group = detail::free_group();
+  group.pool.wait(group);
+}
 
 REGATTA_NAMESPACE_END
 
