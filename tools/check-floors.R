@@ -102,6 +102,19 @@ check_r <- function(root, floors) {
   c(without_floor(file.path("R", files), own), unlist(wrong, use.names = FALSE))
 }
 
+# A row of the table that gives no file its floor tells readers of files that are not there.
+rows_without_files <- function(root = ".") {
+  floors <- read_floors(root)
+  stems <- lapply(c(C = "src", R = "R"), function(folder) {
+    sub("\\.[A-Za-z]+$", "", list.files(file.path(root, folder), "\\.(c|h|cpp|hpp|[Rr])$"))
+  })
+  used <- vapply(seq_len(nrow(floors)), function(i) {
+    any(startsWith(stems[[floors$language[[i]]]], floors$prefix[[i]]))
+  }, NA)
+  sprintf("tools/floors.csv: no file of %s begins with \"%s\"",
+    ifelse(floors$language[!used] == "C", "src/", "R/"), floors$prefix[!used])
+}
+
 # All that breaks the rule, as sentences.
 check_floors <- function(root = ".") {
   floors <- read_floors(root)
@@ -112,7 +125,7 @@ check_floors <- function(root = ".") {
 if (sys.nframe() == 0L) {
   arguments <- commandArgs(TRUE)
   root <- if (length(arguments) > 0L) arguments[[1]] else "."
-  found <- check_floors(root)
+  found <- c(check_floors(root), rows_without_files(root))
   writeLines(sprintf("floors: %s", found))
   if (length(found) > 0L) quit(status = 1L)
   cat("floors: no file knows a floor above its own\n")

@@ -52,6 +52,7 @@ sum_column() {
 in_checked() { R_LIBS="$checked:$R_LIBS" "$@"; }
 
 step "floors" Rscript --vanilla tools/check-floors.R
+step "tables of the docs" Rscript --vanilla tools/docs.R --check
 export REGATTA_TEST_REPORT=$PWD/.build/suite-report.csv
 step "R CMD check with the test suite, and nothing left behind" \
   tools/leak-watch.sh tools/check-package.sh

@@ -68,6 +68,14 @@ test_that("a file without a floor is found", {
   expect_match(checker()$check_floors(root), "odd.*no floor")
 })
 
+test_that("every row of the table of floors is of some file", {
+  expect_identical(checker()$rows_without_files(source_root()), character())
+  root <- miniature(list("src/queue.c" = ""))
+  found <- checker()$rows_without_files(root)
+  expect_match(found, "no file of src/ begins with \"ring\"", all = FALSE, fixed = TRUE)
+  expect_false(any(grepl("\"queue\"", found)))
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })

@@ -1,0 +1,116 @@
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "arena.h"
+#include "control.h"
+
+/* Prints the tables of shared structures that docs/ARCHITECTURE.md has, with the offsets that the
+   compiler says. A member that is missing here leaves a gap, and a gap is an error. */
+
+typedef struct {
+  size_t offset, size;
+  const char *what, *writer;
+} field;
+
+#define FIELD(type, member, what, writer) \
+  { offsetof(type, member), sizeof(((type *)0)->member), what, writer }
+
+static const char *structure;
+static size_t expected;
+
+static void open_table(const char *name, const char *words, size_t size) {
+  structure = name;
+  expected = 0;
+  printf("**`%s`** (%zu bytes): %s.\n\n", name, size, words);
+  printf("| offset | bytes | | written by |\n|---|---|---|---|\n");
+}
+
+static void row(field f) {
+  if (f.offset < expected || f.offset - expected >= 8) {
+    fprintf(stderr, "layout: %s has something else at %zu\n", structure, expected);
+    exit(1);
+  }
+  printf("| %zu | %zu | %s | %s |\n", f.offset, f.size, f.what, f.writer);
+  expected = f.offset + f.size;
+}
+
+static void close_table(size_t size) {
+  if (size - expected >= 8) {
+    fprintf(stderr, "layout: %s has something after %zu\n", structure, expected);
+    exit(1);
+  }
+  printf("\n");
+}
+
+#define TABLE(type, words, ...)                                                \
+  do {                                                                         \
+    const field fields[] = {__VA_ARGS__};                                      \
+    open_table(#type, words, sizeof(type));                                    \
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) row(fields[i]); \
+    close_table(sizeof(type));                                                 \
+  } while (0)
+
+int main(void) {
+  TABLE(rg_control, "what all of a run share",
+        FIELD(rg_control, size, "size of the whole mapping", "parent, before the first fork"),
+        FIELD(rg_control, elements, "elements", "likewise"),
+        FIELD(rg_control, capacity, "places of `order`, a power of two", "likewise"),
+        FIELD(rg_control, batch, "fixed size of a batch; 0: grows with the measured time", "likewise"),
+        FIELD(rg_control, workers, "slots", "likewise"),
+        FIELD(rg_control, active, "slots at and above this number claim nothing more", "parent"),
+        FIELD(rg_control, rung, "a worker has news that the parent has not looked at", "both"),
+        FIELD(rg_control, parent_asleep, "the parent sleeps, or is about to", "both"),
+        FIELD(rg_control, lock, "the lock of the queue, robust", "both"),
+        FIELD(rg_control, journal, "`rg_journal`: what the holder of the lock is about to do",
+              "under the lock"),
+        FIELD(rg_control, head, "the first place of `order` that is not claimed", "under the lock"),
+        FIELD(rg_control, tail, "the place after the last", "under the lock"),
+        FIELD(rg_control, tasks, "address of the table of tasks", "parent, before the first fork"),
+        FIELD(rg_control, order, "address of the queue", "likewise"),
+        FIELD(rg_control, slots, "address of the slots", "likewise"));
+  TABLE(rg_task, "the last try of an element; the record of a run is made from it",
+        FIELD(rg_task, start, "start, monotonic ns; 0: never begun", "the worker that runs it"),
+        FIELD(rg_task, end, "end, monotonic ns; 0: not finished", "likewise"),
+        FIELD(rg_task, bytes, "size of the encoded result", "likewise"),
+        FIELD(rg_task, worker, "worker", "likewise"),
+        FIELD(rg_task, tries, "how often it was begun", "likewise"));
+  TABLE(rg_slot, "one for each worker",
+        FIELD(rg_slot, current, "element being run, -1 between elements", "worker"),
+        FIELD(rg_slot, begun, "how many elements it has begun, retries too", "worker"),
+        FIELD(rg_slot, started, "when the element began, monotonic ns", "worker"),
+        FIELD(rg_slot, cpu_started, "the worker's CPU ns then", "worker"),
+        FIELD(rg_slot, cancel, "element to be interrupted, -1 none", "parent"),
+        FIELD(rg_slot, ended_by, "signal on which the worker has ended its group and itself",
+              "worker"),
+        FIELD(rg_slot, waiting, "the worker sleeps until it is woken", "both"),
+        FIELD(rg_slot, draining, "for each stream: it is being read", "parent"),
+        FIELD(rg_slot, drained, "for each stream: bytes read from it", "parent"),
+        FIELD(rg_slot, claim_size, "size of the claim", "worker; parent after its death"),
+        FIELD(rg_slot, claim_done, "how many of it have begun", "likewise"),
+        FIELD(rg_slot, claim, "the claimed elements", "worker"),
+        FIELD(rg_slot, crash, "backtrace of a crash", "worker"),
+        FIELD(rg_slot, ring, "`rg_ring`", "see there"));
+  TABLE(rg_ring, "records on their way to the parent",
+        FIELD(rg_ring, head, "bytes ever produced", "worker"),
+        FIELD(rg_ring, tail, "bytes ever consumed", "parent"),
+        FIELD(rg_ring, bytes, "records", "worker"));
+  TABLE(rg_record, "the header of a record; its payload follows",
+        FIELD(rg_record, size, "size of header and payload, a multiple of 8", "worker"),
+        FIELD(rg_record, type, "0 skip, 1 value, 2 error, 3 condition, 4 suppressed, 5 output",
+              "worker"),
+        FIELD(rg_record, flags,
+              "1: the payload is stored in the arena; 2: it goes on in the next record", "worker"),
+        FIELD(rg_record, kind, "of a condition: 0 message, 1 warning, 2 other", "worker"),
+        FIELD(rg_record, unused, "0", "worker"),
+        FIELD(rg_record, element, "element", "worker"),
+        FIELD(rg_record, tries, "try", "worker"),
+        FIELD(rg_record, payload, "bytes of the payload", "worker"));
+  TABLE(rg_arena_shared, "what owner and workers know of the arena",
+        FIELD(rg_arena_shared, end, "end of the file in use", "both"),
+        FIELD(rg_arena_shared, used, "bytes in spans that are not free", "both"),
+        FIELD(rg_arena_shared, warm, "bytes in the list of free spans", "both"),
+        FIELD(rg_arena_shared, free, "the list: state, offset and size of each, 24 bytes",
+              "who has taken the entry by compare-and-swap of its state"));
+  return 0;
+}
