@@ -15,18 +15,18 @@ namespace detail {
 struct Hierarchy {
   Hierarchy() : mounted(false), rank(0) {}
   std::string group;  // as /proc/self/cgroup says, "" if the version is not in use
-  std::string point;
-  std::string rest;   // what the group's path is below the mount point
+  std::string mounted_at;
+  std::string rest;   // what the group's path is below the mount
   bool mounted;
   std::size_t rank;   // of the best mount so far, the less the better
 };
 
-inline bool has_word(const std::string& list, const std::string& word) {
+REGATTA_COLD inline bool has_word(const std::string& list, const std::string& word) {
   return ("," + list + ",").find("," + word + ",") != std::string::npos;
 }
 
 // Lines "number:controllers:path", for version 2 "0::path".
-inline void find_groups(const std::string& root, Hierarchy* both) {
+REGATTA_COLD inline void find_groups(const std::string& root, Hierarchy* both) {
   std::ifstream lines(root + "/proc/self/cgroup");
   std::string line;
   while (std::getline(lines, line)) {
@@ -39,7 +39,7 @@ inline void find_groups(const std::string& root, Hierarchy* both) {
 }
 
 // Blanks and their kind are written as three octal digits there.
-inline std::string unescaped(const std::string& text) {
+REGATTA_COLD inline std::string unescaped(const std::string& text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '\\' && i + 3 < text.size()) {
@@ -53,7 +53,7 @@ inline std::string unescaped(const std::string& text) {
 }
 
 // Whether `group` is `top` or below it, and what it is there.
-inline bool below(const std::string& group, const std::string& top, std::string* rest) {
+REGATTA_COLD inline bool below(const std::string& group, const std::string& top, std::string* rest) {
   const std::size_t length = top == "/" ? 0 : top.size();
   if (group.compare(0, length, top, 0, length) != 0) return false;
   *rest = group.substr(length);
@@ -63,37 +63,37 @@ inline bool below(const std::string& group, const std::string& top, std::string*
 
 // Of several mounts the one with the shortest top shows most of the groups around this one. Where none
 // has this group below it (a namespace made elsewhere), the top is all that can be seen.
-inline void consider_mount(const std::string& root, const std::string& top,
-                           const std::string& point, Hierarchy& one) {
+REGATTA_COLD inline void consider_mount(const std::string& root, const std::string& top,
+                           const std::string& mounted_at, Hierarchy& one) {
   std::string rest;
   const bool inside = below(one.group, top, &rest);
   const std::size_t rank = inside ? top.size() : std::string::npos;
   if (one.group.empty() || (one.mounted && rank >= one.rank)) return;
   one.mounted = true;
   one.rank = rank;
-  one.point = root + point;
+  one.mounted_at = root + mounted_at;
   one.rest = inside ? rest : std::string();
 }
 
 // Lines "id parent device top point options ... - type source options".
-inline void find_mounts(const std::string& root, Hierarchy* both) {
+REGATTA_COLD inline void find_mounts(const std::string& root, Hierarchy* both) {
   std::ifstream lines(root + "/proc/self/mountinfo");
   std::string line;
   while (std::getline(lines, line)) {
     const std::size_t dash = line.find(" - cgroup");
     if (dash == std::string::npos) continue;
     std::istringstream front(line.substr(0, dash)), back(line.substr(dash + 3));
-    std::string skip, top, point, type, source, options;
-    if (!(front >> skip >> skip >> skip >> top >> point) || !(back >> type)) continue;
+    std::string skip, top, mounted_at, type, source, options;
+    if (!(front >> skip >> skip >> skip >> top >> mounted_at) || !(back >> type)) continue;
     back >> source >> options;
     const bool unified = type == "cgroup2";
     if (!unified && !has_word(options, "cpu")) continue;
-    consider_mount(root, unescaped(top), unescaped(point), both[unified]);
+    consider_mount(root, unescaped(top), unescaped(mounted_at), both[unified]);
   }
 }
 
 // CPU time per period that the group in this folder may use, in CPUs; 0 without a limit.
-inline double group_quota(const std::string& folder, bool unified) {
+REGATTA_COLD inline double group_quota(const std::string& folder, bool unified) {
   double quota = 0.0, period = 0.0;
   if (unified) {
     std::ifstream file(folder + "/cpu.max");
@@ -107,7 +107,7 @@ inline double group_quota(const std::string& folder, bool unified) {
 
 // The tightest quota of this process's groups and those around them, in CPUs; 0 without one. `root` is a
 // folder that stands for the machine's /.
-inline double cpu_quota(const std::string& root = std::string()) {
+REGATTA_COLD inline double cpu_quota(const std::string& root = std::string()) {
   Hierarchy both[2];
   find_groups(root, both);
   find_mounts(root, both);
@@ -117,7 +117,7 @@ inline double cpu_quota(const std::string& root = std::string()) {
     if (!one.mounted) continue;
     std::string rest = one.rest;
     for (;;) {
-      const double quota = group_quota(one.point + rest, unified == 1);
+      const double quota = group_quota(one.mounted_at + rest, unified == 1);
       if (quota > 0.0 && (tightest <= 0.0 || quota < tightest)) tightest = quota;
       if (rest.find('/') == std::string::npos) break;
       rest.resize(rest.rfind('/'));

@@ -44,11 +44,14 @@
 // What each library has for itself.
 #define REGATTA_HIDDEN __attribute__((visibility("hidden")))
 #define REGATTA_NOINLINE __attribute__((noinline))
+// What runs once or never: compiled for its size.
+#define REGATTA_COLD __attribute__((cold))
 #define REGATTA_LIKELY(x) __builtin_expect(static_cast<bool>(x), 1)
 #else
 #define REGATTA_SHARED
 #define REGATTA_HIDDEN
 #define REGATTA_NOINLINE
+#define REGATTA_COLD
 #define REGATTA_LIKELY(x) (x)
 #endif
 

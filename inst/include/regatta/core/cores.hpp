@@ -25,7 +25,7 @@ namespace detail {
 constexpr unsigned max_threads = 1024;
 
 // A whole number from 1, however it is written, else 0.
-inline unsigned count_in(const std::string& text) {
+REGATTA_COLD inline unsigned count_in(const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
   if (end == text.c_str() || text.find_first_not_of(" \t\n", static_cast<std::size_t>(
@@ -36,15 +36,15 @@ inline unsigned count_in(const std::string& text) {
   return static_cast<unsigned>(std::min<double>(value, max_threads));
 }
 
-inline std::string variable(const char* name) {
+REGATTA_COLD inline std::string variable(const char* name) {
   const char* const text = std::getenv(name);
   return text ? text : "";
 }
 
-inline unsigned env_count(const char* name) { return count_in(variable(name)); }
+REGATTA_COLD inline unsigned env_count(const char* name) { return count_in(variable(name)); }
 
 // The first of the variables that is set, be it a number or not.
-inline unsigned first_count(std::initializer_list<const char*> names) {
+REGATTA_COLD inline unsigned first_count(std::initializer_list<const char*> names) {
   for (const char* name : names) {
     const std::string text = variable(name);
     if (!text.empty()) return count_in(text);
@@ -57,7 +57,7 @@ inline void limit(unsigned* threads, unsigned wish) {
   if (wish > 0 && wish < *threads) *threads = wish;
 }
 
-inline unsigned cores_affinity() {
+REGATTA_COLD inline unsigned cores_affinity() {
 #if defined(__linux__)
   // 65536 CPUs: the kernel refuses a mask shorter than its own.
   unsigned long mask[65536 / (8 * sizeof(unsigned long))] = {};
@@ -74,20 +74,20 @@ inline unsigned cores_affinity() {
 }
 
 // Half a CPU counts as one.
-inline unsigned cores_quota() {
+REGATTA_COLD inline unsigned cores_quota() {
   const double quota = cpu_quota();
   if (quota <= 0.0) return 0;
   return static_cast<unsigned>(std::max(1.0, std::min<double>(quota + 0.5, max_threads)));
 }
 
-inline std::vector<std::string> words_of(const std::string& text) {
+REGATTA_COLD inline std::vector<std::string> words_of(const std::string& text) {
   std::istringstream stream(text);
   return std::vector<std::string>(std::istream_iterator<std::string>(stream),
                                   std::istream_iterator<std::string>());
 }
 
 // Names of hosts are compared without domain and without case.
-inline bool is_this_host(std::string name) {
+REGATTA_COLD inline bool is_this_host(std::string name) {
   char here[256] = "";
   gethostname(here, sizeof here - 1);
   const auto plain = [](std::string host) {
@@ -102,7 +102,7 @@ inline bool is_this_host(std::string name) {
 
 // Tasks of this Slurm step on this node, from a list such as "4(x2),3"; 1 outside of a step (a batch
 // script's is no number) or if the list cannot be read.
-inline unsigned slurm_tasks_here() {
+REGATTA_COLD inline unsigned slurm_tasks_here() {
   std::string step = variable("SLURM_STEP_ID");
   if (step.empty()) step = variable("SLURM_STEPID");
   if (step.empty() || step.find_first_not_of("0123456789") != std::string::npos) return 1;
@@ -130,14 +130,14 @@ inline unsigned slurm_tasks_here() {
 }
 
 // SLURM_CPUS_ON_NODE is for all tasks of the step on this node.
-inline unsigned cores_slurm() {
+REGATTA_COLD inline unsigned cores_slurm() {
   if (!variable("SLURM_CPUS_PER_TASK").empty()) return env_count("SLURM_CPUS_PER_TASK");
   const unsigned cores = env_count("SLURM_CPUS_ON_NODE");
   return cores > 0 ? std::max(1U, cores / slurm_tasks_here()) : 0;
 }
 
 // LSB_MCPU_HOSTS is "host slots host slots ..."; LSB_DJOB_NUMPROC is their sum.
-inline unsigned cores_lsf() {
+REGATTA_COLD inline unsigned cores_lsf() {
   const std::vector<std::string> words = words_of(variable("LSB_MCPU_HOSTS"));
   if (words.size() >= 4 && words.size() % 2 == 0) {
     std::string slots;
@@ -153,7 +153,7 @@ inline unsigned cores_lsf() {
 }
 
 // NSLOTS counts on all hosts; lines of the host file are "host slots queue processors".
-inline unsigned cores_sge() {
+REGATTA_COLD inline unsigned cores_sge() {
   std::ifstream file(variable("PE_HOSTFILE"));
   if (!variable("NSLOTS").empty() && file) {
     std::string line, slots;
@@ -172,7 +172,7 @@ inline unsigned cores_sge() {
 }
 
 // R CMD check allows no more than two where the variable is set and not "false".
-inline unsigned cores_check() {
+REGATTA_COLD inline unsigned cores_check() {
   const char* flag = std::getenv("_R_CHECK_LIMIT_CORES_");
   if (!flag || !*flag) return 0;
   std::string text(flag);
@@ -185,7 +185,7 @@ inline unsigned cores_check() {
 // The cores that this process may use: the fewest that any source names, read as R's
 // workers_available() reads them. In a worker of one of regatta's maps REGATTA_THREADS is the
 // worker's share and alone decides.
-inline unsigned count_cores(const Host& host) {
+REGATTA_COLD inline unsigned count_cores(const Host& host) {
   const unsigned share = env_count("REGATTA_THREADS");
   if (share > 0) return share;
   unsigned cores = std::min(cores_affinity(), max_threads);

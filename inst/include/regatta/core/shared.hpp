@@ -23,13 +23,13 @@ namespace detail {
 using SharedGetter = void* (*)();
 
 #if defined(__ELF__)
-inline int note_library(dl_phdr_info* info, std::size_t, void* names) {
+REGATTA_COLD inline int note_library(dl_phdr_info* info, std::size_t, void* names) {
   static_cast<std::vector<std::string>*>(names)->push_back(info->dlpi_name ? info->dlpi_name : "");
   return 0;
 }
 
 // The library stays loaded then, whoever lets it go.
-inline SharedGetter look_up(const std::string& library, const char* symbol) {
+REGATTA_COLD inline SharedGetter look_up(const std::string& library, const char* symbol) {
   const char* const name = library.empty() ? nullptr : library.c_str();
   void* const handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
   if (!handle) return nullptr;
@@ -41,7 +41,7 @@ inline SharedGetter look_up(const std::string& library, const char* symbol) {
 #endif
 
 // A library that exports nothing, or a system without such a list, has its own.
-REGATTA_NOINLINE inline SharedGetter find_shared(const char* symbol, SharedGetter own) {
+REGATTA_COLD inline SharedGetter find_shared(const char* symbol, SharedGetter own) {
 #if defined(__ELF__)
   std::vector<std::string> names;
   dl_iterate_phdr(&note_library, &names);
