@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test peers install check docs bench bench-table sanitize gctorture valgrind models soak clean
+.PHONY: help demo test peers quick install check docs bench bench-table sanitize gctorture valgrind models soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -16,6 +16,11 @@ demo: ## the main job on real data: about a minute on two cores
 test: ## R CMD check, all tests, floors, entry points, leaks, C++ headers, example packages
 	@tools/setup.sh test
 	@tools/with-lib.sh tools/test.sh
+
+quick: ## the test files that take least, and those of what was changed: under two minutes
+	@tools/setup.sh test
+	@tools/with-lib.sh tools/install.sh
+	@tools/with-lib.sh Rscript --vanilla tools/quick.R
 
 peers: ## the test suites of bettermc, foreach, parallel and others against this package
 	@tools/setup.sh test

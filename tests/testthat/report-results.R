@@ -1,7 +1,7 @@
 # What a run of a suite comes to, in files: used by tests/testthat.R and tools/run-tests.R.
 
 # Writes FILE.csv with the counts and, next to it, FILE-failures.txt with a few lines on every
-# failure, and returns the counts. `results` is what `test_dir()` returns. An error counts as a
+# failure and FILE-times.csv with the seconds of each test file, and returns the counts. `results` is what `test_dir()` returns. An error counts as a
 # failed expectation.
 write_report <- function(results, file) {
   table <- as.data.frame(results)
@@ -13,8 +13,15 @@ write_report <- function(results, file) {
   if (nzchar(file)) {
     write.csv(counts, file, row.names = FALSE)
     writeLines(as.character(describe_failures(results)), sub("\\.csv$", "-failures.txt", file))
+    write.csv(file_times(table), sub("\\.csv$", "-times.csv", file), row.names = FALSE)
   }
   counts
+}
+
+file_times <- function(table) {
+  files <- sub("^test-", "", sub("[.]R$", "", table$file))
+  seconds <- vapply(split(table$real, files), sum, 0)
+  data.frame(file = names(seconds), seconds = round(unname(seconds), 2))
 }
 
 describe_failures <- function(results) {
