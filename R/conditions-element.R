@@ -47,7 +47,9 @@ is_call_of_ours <- function(call) {
   attributes(call) <- NULL
   own <- list(
     quote(FUN(X[[i]], ...)), quote(f(X[[start]], ...)), quote(f(X[[start + i]], ...)),
-    quote(f(range, ...)), quote(f(shm_plain(x)[range], ...)), quote(eval(code, env))
+    quote(f(range, ...)), quote(f(shm_plain(x)[range], ...)),
+    quote(f(shm_plain(x)[range], y, ...)), quote(f(shm_plain(x)[range], shm_plain(y)[range], ...)),
+    quote(eval(code, env))
   )
   # A function in the place of its name is a symbol by now: see light_call().
   head <- call[[1L]]

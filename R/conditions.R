@@ -49,14 +49,14 @@ signal_error <- function(cnd) {
   stop(cnd)
 }
 
-abort_argument <- function(argument, value, must, call = rlang::caller_env()) {
+abort_argument <- function(argument, value, must, call = rlang::caller_env(), advice = NULL) {
   message <- sprintf("`%s` must be %s, not %s.", argument, must, describe_value(value))
   if (is.environment(call)) {
     call <- rlang::error_call(call)
   }
   signal_error(new_error(
     "regatta_error_argument", message,
-    argument = argument, value = value, call = call
+    argument = argument, value = value, call = call, body = as.character(advice)
   ))
 }
 
@@ -167,8 +167,8 @@ error_elements <- function(errors, n, call = NULL) {
 
 warning_errors <- function(errors, n, call = NULL, file = NULL) {
   message <- sprintf(
-    "%s; the conditions are in place of their values, see also `summary(%s)`.",
-    count_failures(errors, n), ours("par_last()")
+    "%s; the conditions are in place of their values: `%s(values)` tells them, `summary(%s)` lists them.",
+    count_failures(errors, n), ours("par_failed"), ours("par_last()")
   )
   message <- paste(c(message, if (!is.null(file)) advise_debugger(errors[[1L]], file)), collapse = "\n")
   cnd <- rlang::warning_cnd(

@@ -14,6 +14,9 @@ element_states <- c(pending = 0L, done = 1L, error = 2L, death = 3L, timeout = 4
 #   near                what needs workers that share memory with the session, as text
 #   limit_signal        the signal for an element over a limit, in place of the usual steps
 run_new <- function(task, on, control) {
+  where <- where_to_run(on, control, task$call)
+  on <- where$on
+  control <- where$control
   cores <- workers_available()
   run <- new.env(parent = emptyenv())
   run$task <- task
@@ -152,7 +155,7 @@ run_result <- function(run) {
   if (length(errors) > 0L) {
     file <- save_dump(run, errors)
     if (run$control$errors == "collect") {
-      run$values[run_failed(run)] <- errors
+      run$values[run_failed(run)] <- lapply(errors, as_failed)
       warning(warning_errors(errors, run$n, call, file))
     } else {
       several <- run$control$errors == "finish" && length(errors) > 1L

@@ -117,6 +117,7 @@ fork_worker_prepare <- function(plan) {
     sink(type = "message")
   }
   options(error = NULL, device = null_device)
+  forget_session_defaults()
   if (length(grDevices::dev.list()) > 0L) {
     leave_devices()
   }
@@ -129,6 +130,15 @@ fork_worker_prepare <- function(plan) {
   }
   Sys.setenv(REGATTA_SHARE = plan$share)
   threads_share(if (is.null(plan$control$threads)) plan$share else plan$control$threads)
+}
+
+# The session's cluster cannot be used from here, and a number of workers is not meant for each worker.
+forget_session_defaults <- function() {
+  control <- getOption("regatta.control")
+  if (inherits(control, "regatta_control")) {
+    control["workers"] <- list(NULL)
+  }
+  options(regatta.on = NULL, regatta.control = control)
 }
 
 null_device <- function(...) grDevices::pdf(NULL)

@@ -46,8 +46,3 @@ new_executor <- function(on, plan) {
     UseMethod("new_executor")
   }
 }
-
-new_executor.default <- function(on, plan) {
-  must <- "NULL (forked workers on this machine) or a cluster as `parallel::makeCluster()` makes it"
-  abort_argument(".on", on, must, call = NULL)
-}

@@ -1,4 +1,5 @@
-par_call <- function(expr, .on = NULL, .control = par_control()) {
+par_call <- function(expr, .on = getOption("regatta.on"),
+                     .control = getOption("regatta.control", par_control())) {
   expr <- substitute(expr)
   env <- parent.frame()
   control <- check_control(.control, 1, call = sys.call())
@@ -41,6 +42,15 @@ par_value <- function(handle, timeout = Inf) {
   on.exit()
   record_later(run$facts) # asked for again, it is the last one again
   run_result(run)[[1L]]
+}
+
+par_done <- function(handle) {
+  if (!inherits(handle, "regatta_call")) {
+    abort_argument("handle", handle, "made by `par_call()`")
+  }
+  run <- handle$run
+  # Whatever has come is taken; nothing is waited for.
+  isTRUE(run$closed) || run$done > 0 || run$executor$guard(run_drive(run, .Call(ffi_clock)))
 }
 
 format.regatta_call <- function(x, ...) {

@@ -1,7 +1,8 @@
 # What a parallel call does about errors, output, limits and seeds. The driver reads the fields of
 # the list; a field that is there has been checked.
 
-par_control <- function(workers = NULL,
+par_control <- function(...,
+                        workers = NULL,
                         errors = c("stop", "collect", "finish"),
                         retries = 0L,
                         retry_on = c("error", "death"),
@@ -27,6 +28,7 @@ par_control <- function(workers = NULL,
                         shm_min = "64KB",
                         share_min = "1MB",
                         copy = FALSE) {
+  check_settings(...)
   streams <- c("relay", "capture", "drop")
   control <- list(
     workers = check_count(workers, "workers", null = TRUE),
@@ -59,10 +61,54 @@ par_control <- function(workers = NULL,
   structure(control, class = "regatta_control")
 }
 
+# Settings are given by their whole names: a part of one, or one that is misspelt, is in the dots.
+check_settings <- function(..., call = rlang::caller_call()) {
+  if (...length() == 0L) {
+    return(invisible())
+  }
+  known <- setdiff(names(formals(par_control)), "...")
+  name <- names(list(...))[[1L]]
+  if (is.null(name) || !nzchar(name)) {
+    message <- "every setting is given by its name, as in `par_control(workers = 2)`."
+    name <- ""
+  } else {
+    near <- known[startsWith(known, name)]
+    if (length(near) == 0L) near <- known[utils::adist(name, known) <= 2]
+    hint <- if (name %in% setting_workers) {
+      "The number of processes is `workers`."
+    } else if (length(near) > 0L) {
+      sprintf("Did you mean %s?", paste0("`", utils::head(near, 3L), "`", collapse = " or "))
+    } else {
+      "The settings are on the page `?par_control`."
+    }
+    message <- sprintf("`par_control()` has no setting `%s`. %s", name, hint)
+  }
+  signal_error(new_error(
+    "regatta_error_argument", message, argument = name, value = ...elt(1), call = call
+  ))
+}
+
+# Names under which other packages have the number of processes.
+setting_workers <- c(
+  "workers", ".workers", "mc.cores", "cores", "ncores", "n.cores", "n_cores", "ncpus", "nworkers",
+  "n_workers", "num_workers"
+)
+
+advise_control <- function(x) {
+  if (is_number(x)) {
+    sprintf("For a number of workers: `.on = %s`.", format(x))
+  } else if (is.list(x) && !is.object(x) && !is.null(names(x))) {
+    sprintf("Write `.control = par_control(%s = ...)`.", names(x)[[1L]])
+  } else if (is.function(x)) {
+    "Call it: `.control = par_control()`."
+  }
+}
+
 # For the verbs: `.control` of a call over `n` elements, checked before anything is started.
 check_control <- function(x, n, call = rlang::caller_env()) {
   if (!inherits(x, "regatta_control")) {
-    abort_argument(".control", x, "made by `par_control()`", call = call)
+    name <- argument_or_option(x, ".control", "regatta.control")
+    abort_argument(name, x, "made by `par_control()`", call = call, advice = advise_control(x))
   }
   if (!is.null(x$priority) && length(x$priority) != n) {
     must <- sprintf("as long as there are elements (%.0f)", n)
@@ -87,7 +133,7 @@ print.regatta_control <- function(x, ...) {
 }
 
 format_setting <- function(name, value) {
-  if (name %in% c("memory", "shm_min") && is.finite(value)) {
+  if (name %in% c("memory", "shm_min", "share_min") && is.finite(value)) {
     return(format_bytes(value))
   }
   if (name %in% c("timeout", "cpu_timeout") && is.finite(value)) {

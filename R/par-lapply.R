@@ -1,10 +1,13 @@
-par_lapply <- function(X, FUN, ..., .on = NULL, .control = par_control()) {
+par_lapply <- function(X, FUN, ..., .on = getOption("regatta.on"),
+                       .control = getOption("regatta.control", par_control())) {
   FUN <- match.fun(FUN)
   # As lapply() does: what is not a plain vector is made a list.
   if (!is.vector(X) || is.object(X)) {
     X <- as.list(X)
   }
-  map_list(X, FUN, list(...), "par_lapply", sys.call(), .on, .control)
+  args <- list(...)
+  check_dots(args, FUN)
+  map_list(X, FUN, args, "par_lapply", sys.call(), .on, .control)
 }
 
 # Elements of the list or vector `X`. `args` are forced here, once, and not in every worker.

@@ -1,9 +1,11 @@
-par_mapply <- function(FUN, ..., MoreArgs = NULL, SIMPLIFY = TRUE, USE.NAMES = TRUE, .on = NULL,
-                       .control = par_control()) {
+par_mapply <- function(FUN, ..., MoreArgs = NULL, SIMPLIFY = TRUE, USE.NAMES = TRUE, .on = getOption("regatta.on"),
+                       .control = getOption("regatta.control", par_control())) {
   FUN <- match.fun(FUN)
   check_flag(USE.NAMES, "USE.NAMES")
   check_more_args(MoreArgs)
-  dots <- lapply(list(...), as_mappable)
+  dots <- list(...)
+  check_dots(dots, FUN)
+  dots <- lapply(dots, as_mappable)
   n <- mapply_length(lengths(dots))
   names <- if (USE.NAMES) names_of_first(dots)
   one <- mapply_element(FUN, dots, MoreArgs)

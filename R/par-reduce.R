@@ -1,9 +1,12 @@
 # A fold: each worker folds whole stretches of the elements, and the parent combines what they found
 # in the order of the elements, so that `combine` need be associative but not commutative.
 
-par_reduce <- function(X, f, combine, init, ..., .on = NULL, .control = par_control()) {
+par_reduce <- function(X, f, combine, init, ..., .on = getOption("regatta.on"),
+                       .control = getOption("regatta.control", par_control())) {
   f <- match.fun(f)
   combine <- match.fun(combine)
+  args <- list(...)
+  check_dots(args, f, "f")
   if (!is.vector(X) || is.object(X)) {
     X <- as.list(X)
   }
@@ -19,7 +22,7 @@ par_reduce <- function(X, f, combine, init, ..., .on = NULL, .control = par_cont
   }
   .control$priority <- NULL
   folded <- map_list(
-    starts, fold_part(X, f, combine, size), list(...), "par_reduce", sys.call(), .on, .control,
+    starts, fold_part(X, f, combine, size), args, "par_reduce", sys.call(), .on, .control,
     names = part_names(starts, size, n)
   )
   combine_tree(if (missing(init)) unname(folded) else c(list(init), unname(folded)), combine)

@@ -1,21 +1,60 @@
 # Arrays that workers fill in place: nothing is sent back but the word that a part is done.
 
-shm_fill <- function(dim, f, type = shm_types, ..., .on = NULL, .control = par_control()) {
+shm_fill <- function(dim, f, type = shm_types, ..., .on = getOption("regatta.on"),
+                     .control = getOption("regatta.control", par_control())) {
   f <- match.fun(f)
   type <- check_choice(type, "type", shm_types)
+  args <- list(...)
+  check_dots(args, f, "f")
   x <- new_shm_array(check_dim(dim), type, NULL, reserved = FALSE)
   fill_parts(x, part_function(f, NULL, ...), "shm_fill", sys.call(), .on, .control)
 }
 
-shm_map <- function(x, f, type = typeof(x), ..., .on = NULL, .control = par_control()) {
+shm_map <- function(x, f, type = typeof(x), ..., .on = getOption("regatta.on"),
+                    .control = getOption("regatta.control", par_control())) {
   f <- match.fun(f)
-  if (!is.atomic(x)) {
-    abort_argument("x", x, "a vector or array")
-  }
-  type <- check_choice(type, "type", shm_types)
-  dim <- as.double(if (is.null(dim(x))) length(x) else dim(x))
-  out <- new_shm_array(dim, type, dimnames(x), reserved = FALSE)
+  check_mapped(x, "x")
+  args <- list(...)
+  check_dots(args, f, "f")
+  out <- array_like(x, check_choice(type, "type", shm_types))
   fill_parts(out, part_function(f, x, ...), "shm_map", sys.call(), .on, .control)
+}
+
+shm_map2 <- function(x, y, f, type = shm_type_of(x, y), ..., .on = getOption("regatta.on"),
+                     .control = getOption("regatta.control", par_control())) {
+  f <- match.fun(f)
+  check_mapped(x, "x")
+  check_mapped(y, "y")
+  if (length(y) != 1 && length(x) != length(y)) {
+    abort_argument("y", y, sprintf("of length 1 or of the length of `x`, %.0f", length(x)))
+  }
+  if (!is.null(dim(x)) && !is.null(dim(y)) && !identical(dim(x), dim(y))) {
+    must <- sprintf("of the extents of `x`, %s", paste(dim(x), collapse = " x "))
+    abort_argument("y", y, must)
+  }
+  args <- list(...)
+  check_dots(args, f, "f")
+  out <- array_like(x, check_choice(type, "type", shm_types))
+  fill_parts(out, part_function2(f, x, y, ...), "shm_map2", sys.call(), .on, .control)
+}
+
+check_mapped <- function(x, argument, call = rlang::caller_env()) {
+  if (!is.atomic(x) || is.null(x)) {
+    advice <- if (is.data.frame(x)) "Map over its columns, or over `as.matrix()` of it."
+    abort_argument(argument, x, "a vector or array", call, advice)
+  }
+}
+
+# With extents and names of `x`, to be written.
+array_like <- function(x, type) {
+  new_shm_array(as.double(if (is.null(dim(x))) length(x) else dim(x)), type, dimnames(x), FALSE)
+}
+
+# The wider of two types.
+shm_type_of <- function(x, y) {
+  order <- c("raw", "logical", "integer", "double", "complex")
+  types <- c(typeof(x), typeof(y))
+  types[[which.max(match(types, order, 0L))]]
 }
 
 # A function of a range of positions; of the elements of `x` there if that is given.
@@ -25,16 +64,29 @@ part_function <- function(f, x, ...) {
   if (is.null(x)) function(range) f(range, ...) else function(range) f(shm_plain(x)[range], ...)
 }
 
+part_function2 <- function(f, x, y, ...) {
+  force(f)
+  force(x)
+  list(...)
+  if (length(y) == 1 && length(x) != 1) {
+    y <- as.vector(y)
+    function(range) f(shm_plain(x)[range], y, ...)
+  } else {
+    force(y)
+    function(range) f(shm_plain(x)[range], shm_plain(y)[range], ...)
+  }
+}
+
 # Calls f(range) for ranges of positions that cover `x` and writes what it returns there.
 fill_parts <- function(x, f, verb, call, on, control) {
   n <- length(x)
   size <- part_size(n)
-  starts <- if (n > 0) seq(1, n, by = size) else numeric()
-  control$priority <- NULL
+  starts <- fill_starts(n, size)
+  if (inherits(control, "regatta_control")) control["priority"] <- list(NULL)
   control <- check_control(control, length(starts), call = call)
   results <- map_list(
-    starts, fill_part(x, f, size, verb), list(), verb, call, on, control,
-    names = part_names(starts, size, n), near = paste0(verb, "()")
+    seq_along(starts), fill_part(x, f, starts, verb), list(), verb, call, on, control,
+    names = fill_names(starts, n), near = paste0(verb, "()")
   )
   # What no part has written, because it failed, is reserved now; the rest is there.
   .Call(ffi_shm_array_reserve, x)
@@ -45,14 +97,29 @@ fill_parts <- function(x, f, verb, call, on, control) {
   x
 }
 
-# A function of the first position of a part.
-fill_part <- function(x, f, size, verb) {
+# A function that returns as many values as it is given could not be told from one that returns a single
+# value if all parts were of one element: the first has two.
+fill_starts <- function(n, size) {
+  if (n == 0) {
+    return(numeric())
+  }
+  starts <- seq(1, n, by = size)
+  if (size == 1 && n > 1) starts[-2L] else starts
+}
+
+fill_names <- function(starts, n) {
+  sprintf("%.0f to %.0f", starts, c(starts[-1L] - 1, n))
+}
+
+# A function of the number of a part.
+fill_part <- function(x, f, starts, verb) {
   force(x)
   force(f)
-  n <- length(x)
+  ends <- c(starts[-1L] - 1, length(x))
   garbage <- new_garbage()
-  function(start) {
-    range <- seq_part(start, min(n, start + size - 1))
+  function(k) {
+    start <- starts[[k]]
+    range <- seq_part(start, ends[[k]])
     values <- f(range)
     .Call(ffi_shm_array_write, x, start, fill_values(values, range, x, verb))
     values <- NULL
@@ -115,8 +182,12 @@ part_names <- function(starts, size, n) {
 fill_values <- function(values, range, x, verb) {
   if (length(values) != length(range)) {
     stop(sprintf(
-      "%s() needs %d values for the positions %.0f to %.0f, but the function returned %d",
-      verb, length(range), range[[1L]], range[[length(range)]], length(values)
+      paste0(
+        "%s() needs %s for the positions %.0f to %.0f, but the function returned %d: it is called with ",
+        "%s at a time"
+      ),
+      verb, count_of(length(range), "value", "values"), range[[1L]], range[[length(range)]],
+      length(values), if (verb == "shm_fill") "many positions" else "many elements"
     ), call. = FALSE)
   }
   if (typeof(values) == typeof(x)) values else shm_values(values, x, "f()")

@@ -1,12 +1,14 @@
 # Results one by one, in the order of the elements, while later ones are being made. So many elements
 # are begun ahead as their results have room in `ahead` bytes, going by those seen so far.
 
-par_stream <- function(X, f, ..., ahead = "256MB", .on = NULL, .control = par_control()) {
+par_stream <- function(X, f, ..., ahead = "256MB", .on = getOption("regatta.on"),
+                       .control = getOption("regatta.control", par_control())) {
   f <- match.fun(f)
   if (!is.vector(X) || is.object(X)) {
     X <- as.list(X)
   }
   args <- list(...)
+  check_dots(args, f, "f")
   ahead <- check_bytes(ahead, "ahead")
   .control <- check_control(.control, length(X), call = sys.call())
   if (.control$errors == "finish") {
@@ -75,7 +77,7 @@ check_stream <- function(stream, call = rlang::caller_env()) {
 stream_take <- function(stream, index) {
   run <- stream$run
   failed <- run$errors[[as.character(index)]]
-  value <- if (is.null(failed)) run$values[[index]] else failed
+  value <- if (is.null(failed)) run$values[[index]] else as_failed(failed)
   stream$largest <- max(stream$largest, as.double(utils::object.size(value)))
   run$values[index] <- list(NULL)
   stream$taken <- index

@@ -1,16 +1,18 @@
-par_vapply <- function(X, FUN, FUN.VALUE, ..., USE.NAMES = TRUE, .on = NULL,
-                       .control = par_control()) {
+par_vapply <- function(X, FUN, FUN.VALUE, ..., USE.NAMES = TRUE, .on = getOption("regatta.on"),
+                       .control = getOption("regatta.control", par_control())) {
   FUN <- match.fun(FUN)
   check_template(FUN.VALUE)
   check_flag(USE.NAMES, "USE.NAMES")
   if (!is.vector(X) || is.object(X)) {
     X <- as.list(X)
   }
-  if (is.null(.on) && is_worth_columns(FUN.VALUE, length(X), .control)) {
+  args <- list(...)
+  check_dots(args, FUN)
+  if ((is.null(.on) || is.numeric(.on)) && is_worth_columns(FUN.VALUE, length(X), .control)) {
     names <- if (USE.NAMES) names_of_result(X)
-    return(vapply_columns(X, FUN, FUN.VALUE, list(...), names, USE.NAMES, sys.call(), .on, .control))
+    return(vapply_columns(X, FUN, FUN.VALUE, args, names, USE.NAMES, sys.call(), .on, .control))
   }
-  values <- map_list(X, FUN, list(...), "par_vapply", sys.call(), .on, .control)
+  values <- map_list(X, FUN, args, "par_vapply", sys.call(), .on, .control)
   if (.control$errors == "collect") {
     failed <- vapply(values, inherits, NA, "regatta_error")
     values[failed] <- list(missing_like(FUN.VALUE))

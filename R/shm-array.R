@@ -4,11 +4,25 @@
 shm_types <- c("double", "integer", "logical", "complex", "raw")
 
 shm_array <- function(dim, type = shm_types, fill = NULL, dimnames = NULL) {
+  if (is.atomic(dim) && !is.null(base::dim(dim)) && is.null(fill)) {
+    return(shm_array_like(dim, if (missing(type)) typeof(dim) else type, dimnames))
+  }
   type <- check_choice(type, "type", shm_types)
   x <- new_shm_array(check_dim(dim), type, dimnames, reserved = TRUE)
-  if (!is.null(fill)) {
+  if (length(fill) > 1L && length(fill) == length(x)) {
+    x[] <- shm_values(fill, x, "fill")
+  } else if (!is.null(fill)) {
     .Call(ffi_shm_array_fill, x, shm_values(fill, x, "fill", length = 1))
   }
+  x
+}
+
+# With extents, names and elements of an ordinary matrix or array.
+shm_array_like <- function(values, type, dimnames) {
+  type <- check_choice(type, "type", shm_types)
+  if (is.null(dimnames)) dimnames <- base::dimnames(values)
+  x <- new_shm_array(as.double(base::dim(values)), type, dimnames, reserved = TRUE)
+  x[] <- shm_values(as.vector(values), x, "dim")
   x
 }
 
@@ -23,7 +37,15 @@ new_shm_array <- function(dim, type, dimnames, reserved) {
 
 check_dim <- function(dim, call = rlang::caller_env()) {
   if (!is.numeric(dim) || length(dim) == 0L || anyNA(dim) || any(dim < 0 | dim != trunc(dim))) {
-    abort_argument("dim", dim, "one or more whole numbers, none of them negative", call)
+    advice <- "To share a vector `v`: `shm_array(length(v), typeof(v), v)`."
+    if (is.data.frame(dim)) advice <- "To share a data frame: `shm_share()`, or `as.matrix()` of it."
+    must <- "one or more whole numbers, none of them negative, or a matrix or array to copy"
+    abort_argument("dim", dim, must, call, if (is.numeric(dim) || is.data.frame(dim)) advice)
+  }
+  if (prod(dim) > 2^52) {
+    must <- sprintf("the extents of an array that can be: %s elements are too many", format(prod(dim)))
+    advice <- "To share a vector `v`: `shm_array(length(v), typeof(v), v)`."
+    abort_argument("dim", dim, must, call, if (length(dim) > 8L) advice)
   }
   if (length(dim) > 1L && any(dim > .Machine$integer.max)) {
     must <- sprintf("extents of at most %d where there are several", .Machine$integer.max)
@@ -36,7 +58,10 @@ check_dim <- function(dim, call = rlang::caller_env()) {
 # something is refused.
 shm_values <- function(values, x, argument, length = NULL, call = rlang::caller_env()) {
   if (!is.null(length) && length(values) != length) {
-    abort_argument(argument, values, sprintf("of length %.0f", length), call)
+    size <- base::length(x)
+    must <- sprintf("of length %.0f", length)
+    if (argument == "fill" && size > 1) must <- sprintf("%s, or %.0f as the array has elements", must, size)
+    abort_argument(argument, values, must, call)
   }
   type <- typeof(x)
   if (typeof(values) == type) {
@@ -49,10 +74,20 @@ shm_values <- function(values, x, argument, length = NULL, call = rlang::caller_
     all(is.na(values) | (values == trunc(values) & abs(values) <= .Machine$integer.max))
   if (is.na(from) || is.na(to) || (from > to && !whole)) {
     must <- sprintf("storable in a shared array of type %s", type)
-    abort_argument(argument, values, must, call)
+    abort_argument(argument, values, must, call, advise_type(values, argument))
   }
   storage.mode(values) <- type
   values
+}
+
+# The type of an array is set when it is made, and cannot change.
+advise_type <- function(values, argument) {
+  type <- typeof(values)
+  if (type %in% shm_types) {
+    sprintf("Give the array a type that can hold them: `type = \"%s\"`.", type)
+  } else if (type == "character") {
+    "Arrays hold no strings: `shm_share()` shares a character vector."
+  }
 }
 
 is_shm_array <- function(x) {

@@ -158,6 +158,16 @@ test_that("the words of the README run and give what it shows", {
   expect_setequal(trimws(printed), trimws(shown))
 })
 
+test_that("what is said of an installation gives the vignettes that the help cites", {
+  root <- doc_root()
+  pages <- lapply(list.files(file.path(root, "man"), full.names = TRUE), read_text)
+  cited <- unique(unlist(lapply(pages, all_matches, pattern = "vignette\\(\"[a-z]+\", \"regatta\"\\)")))
+  expect_gt(length(cited), 0L)
+  names <- sub(".*\\(\"([a-z]+)\".*", "\\1", cited)
+  expect_true(all(file.exists(file.path(root, "vignettes", paste0(names, ".Rmd")))))
+  expect_match(read_text(file.path(root, "README.md")), "R CMD build . && R CMD INSTALL", fixed = TRUE)
+})
+
 test_that("the checks of this file find what they look for", {
   root <- withr::local_tempdir()
   dir.create(file.path(root, "R"))

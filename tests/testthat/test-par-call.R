@@ -124,6 +124,27 @@ test_that("a handle prints its state and is checked", {
   expect_error(par_value(handle, timeout = "soon"), class = "regatta_error_argument")
 })
 
+test_that("whether a call is done can be asked without waiting", {
+  gate <- withr::local_tempfile()
+  handle <- par_call({
+    while (!file.exists(gate)) Sys.sleep(0.01)
+    rep(1, 1e5)
+  }, .control = two_workers())
+  for (k in 1:3) expect_false(par_done(handle))
+  file.create(gate)
+  wait_until(function() par_done(handle), 60, "the end of the call")
+  expect_identical(par_value(handle, timeout = 0), rep(1, 1e5))
+  expect_true(par_done(handle))
+  failing <- par_call(stop("over there"), .control = two_workers())
+  wait_until(function() par_done(failing), 60, "the failure")
+  expect_error(par_value(failing, timeout = 0), "over there")
+  expect_true(par_done(failing))
+  expect_error(par_done(1), "par_call", class = "regatta_error_argument")
+  limited <- par_call(Sys.sleep(300), .control = two_workers(timeout = 0.2))
+  wait_until(function() par_done(limited), 60, "the limit")
+  expect_error(par_value(limited), class = "regatta_error_timeout")
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })

@@ -3,7 +3,7 @@ detritus <- detritus_snapshot()
 test_that("the defaults are what the manual says", {
   control <- par_control()
   expect_s3_class(control, "regatta_control", exact = TRUE)
-  expect_identical(names(control), names(formals(par_control)))
+  expect_identical(c("...", names(control)), names(formals(par_control)))
   expect_identical(unclass(control), list(
     workers = NULL, errors = "stop", retries = 0L, retry_on = c("error", "death"),
     retry_workers = "same", retry_seed = "same", timeout = Inf, cpu_timeout = Inf, memory = Inf,
@@ -59,12 +59,17 @@ test_that("every argument is checked by name", {
     par_control(shm = "no")
     par_control(shm_min = -1)
     par_control(copy = NULL)
+    par_control(w = 2)
+    par_control(2)
+    par_control(cores = 2)
+    par_control(erors = "stop")
+    par_control(frobnicate = 1)
   })
 })
 
 test_that("each of those errors has the class, the argument and the value", {
   bad <- list(environment())
-  for (argument in names(formals(par_control))) {
+  for (argument in setdiff(names(formals(par_control)), "...")) {
     e <- expect_error(
       do.call(par_control, stats::setNames(list(bad), argument)),
       class = "regatta_error_argument"
@@ -82,6 +87,7 @@ test_that("the verbs' check takes only a control that fits the elements", {
   expect_snapshot(error = TRUE, {
     verb(list(workers = 2))
     verb(2)
+    verb(par_control)
     verb(control, 4)
   })
 })
@@ -89,7 +95,7 @@ test_that("the verbs' check takes only a control that fits the elements", {
 test_that("only what differs from the default is printed", {
   expect_snapshot({
     par_control()
-    par_control(workers = 2, timeout = 90, memory = "1.5GB", shm_min = "1MiB")
+    par_control(workers = 2, timeout = 90, memory = "1.5GB", shm_min = "1MiB", share_min = "2MB")
     par_control(priority = 100:1, progress = FALSE, retry_on = "death", seed = 42)
     par_control(progress = NULL, errors = "stop", timeout = Inf)
   })

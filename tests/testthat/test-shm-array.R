@@ -115,7 +115,25 @@ test_that("what would be lost is refused, with numbers", {
   expect_error(shm_array(2.5), "`dim`")
   expect_error(shm_array(c(2, 3e9)), "`dim` must be extents of at most")
   expect_error(shm_array(3, "character"), "`type`")
-  expect_error(shm_array(3, fill = 1:2), "`fill` must be of length 1")
+  expect_error(shm_array(3, fill = 1:2), "`fill` must be of length 1, or 3 as the array has elements")
+})
+
+test_that("a matrix becomes a shared one, and a vector of values is no vector of extents", {
+  for (m in list(
+    matrix(1:4, 2), matrix(c(TRUE, FALSE), 1, dimnames = list("a", c("x", "y"))), array(1:24 / 2, 2:4)
+  )) {
+    x <- shm_array(m)
+    expect_true(is_shm_array(x))
+    expect_identical(shm_copy(x), m)
+  }
+  expect_identical(shm_array(matrix(1:4, 2), "double")[, 2], c(3, 4))
+  expect_error(shm_array(matrix(c(1.5, 2), 1), "integer"), "storable")
+  expect_identical(shm_array(c(2, 3), fill = 6:1)[2, ], c(5, 3, 1))
+  expect_error(shm_array(c(0.5, 1)), "`shm_array(length(v), typeof(v), v)`", fixed = TRUE)
+  expect_error(shm_array(1:100), "too many.*shm_array.length")
+  expect_error(shm_array(data.frame(a = 1)), "shm_share()", fixed = TRUE)
+  x <- shm_array(2, "integer")
+  expect_error(x[1] <- 0.5, "`type = \"double\"`", fixed = TRUE)
 })
 
 test_that("a print shows what it is", {

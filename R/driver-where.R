@@ -1,0 +1,54 @@
+# Where a run is to be and with which settings: `.on` and `.control` as they were given, or as the
+# options regatta.on and regatta.control say for the session.
+
+# list(on, control): `on` NULL for forked workers or a cluster; a number of workers is in `control`.
+where_to_run <- function(on, control, call) {
+  name <- argument_or_option(on, ".on", "regatta.on")
+  if (is.null(on) || inherits(on, c("cluster", "regatta_here"))) {
+    return(list(on = on, control = control))
+  }
+  if (!is.numeric(on) || is.object(on)) {
+    must <- paste(
+      "a number of workers on this machine, a cluster as `parallel::makeCluster()` makes it, or `NULL`",
+      "(a worker for each core)"
+    )
+    abort_argument(name, on, must, call = call, advice = advise_on(on))
+  }
+  workers <- check_count(on, name, call = call)
+  asked <- control$workers
+  if (!is.null(asked) && asked != workers) {
+    # What is given in the call goes before what is set for the session.
+    if (name != ".on") {
+      workers <- asked
+    } else if (!identical(control, getOption("regatta.control"))) {
+      must <- sprintf("%d, as in `par_control(workers = %d)`", asked, asked)
+      abort_argument(".on", on, must, call = call, advice = "Give only one of them.")
+    }
+  }
+  control$workers <- workers
+  list(on = NULL, control = control)
+}
+
+advise_on <- function(on) {
+  if (inherits(on, c("future", "FutureStrategy"))) {
+    "A plan of package future is no cluster: give `.on = 2`, or `.on = parallelly::makeClusterPSOCK(2)`."
+  } else if (is.character(on) && length(on) > 0L && !anyNA(on) && !anyNA(as_numbers(on))) {
+    sprintf("Give the number without quotes: `.on = %s`.", on[[1L]])
+  } else if (is.character(on)) {
+    hosts <- quoted(on)
+    if (length(on) > 1L) hosts <- sprintf("c(%s)", hosts)
+    sprintf("For workers on other hosts: `.on = parallel::makePSOCKcluster(%s)`.", hosts)
+  } else if (inherits(on, "regatta_control")) {
+    "Settings are given as `.control`."
+  }
+}
+
+as_numbers <- function(x) {
+  suppressWarnings(as.numeric(x))
+}
+
+# What a message calls a value that the user has not given in the call.
+argument_or_option <- function(value, argument, option) {
+  set <- getOption(option)
+  if (!is.null(set) && identical(value, set)) sprintf("options(%s = )", option) else argument
+}

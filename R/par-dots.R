@@ -1,0 +1,64 @@
+# Settings of the call that would go to the user's function, since their names have no dot before them
+# or are those of another package.
+
+# `args` are those after FUN, as a list; `name` is what the verb calls the function.
+check_dots <- function(args, FUN, name = "FUN", call = rlang::caller_call()) {
+  given <- names(args)
+  if (is.null(given)) {
+    return(invisible())
+  }
+  taken <- names(formals(base::args(FUN)))
+  open <- is.null(taken) || "..." %in% taken
+  before <- if (open) taken[seq_len(match("...", taken, 1L) - 1L)] else taken
+  for (i in which(is_setting(given) & !given %in% taken & is.na(pmatch(given, before)))) {
+    if (!open) {
+      abort_setting(given[[i]], args[[i]], name, call)
+    } else if (is_surely_setting(given[[i]], args[[i]])) {
+      warning(warning_setting(given[[i]], args[[i]], name))
+    }
+  }
+}
+
+is_setting <- function(name) {
+  control <- setdiff(names(formals(par_control)), "...")
+  name %in% c(control, setting_workers, "control", "on", "cl", "cluster") |
+    grepl("^([.]|mc[.]|future[.])", name)
+}
+
+# A function that hands its `...` on may know some of these names.
+is_surely_setting <- function(name, value) {
+  name %in% setting_workers || grepl("^(mc|future)[.]", name) ||
+    inherits(value, c("regatta_control", "cluster"))
+}
+
+setting_advice <- function(name, value) {
+  shown <- if (is.atomic(value) && length(value) == 1L) deparse1(value) else "..."
+  plain <- sub("^[.]", "", name)
+  if (name %in% setting_workers) {
+    sprintf("`.control = par_control(workers = %s)`", shown)
+  } else if (plain %in% names(formals(par_control))) {
+    sprintf("`.control = par_control(%s = %s)`", plain, shown)
+  } else if (name == "control") {
+    "`.control = par_control(...)`"
+  } else if (name %in% c("on", "cl", "cluster")) {
+    sprintf("`.on = %s`", if (shown == "...") "<cluster>" else shown)
+  } else {
+    "`.on` or in `.control = par_control(...)`, see `?par_control`"
+  }
+}
+
+abort_setting <- function(name, value, fun, call) {
+  signal_error(new_error(
+    "regatta_error_argument",
+    sprintf("`%s` has no argument `%s`. As a setting of the call it is %s.", fun, name,
+      setting_advice(name, value)),
+    argument = name, value = value, call = call
+  ))
+}
+
+warning_setting <- function(name, value, fun) {
+  new_warning("regatta_warning_argument", sprintf(
+    "`%s` goes to `%s`, through its `...`. As a setting of the call it is %s.", name, fun,
+    setting_advice(name, value)
+  ), argument = name)
+}

@@ -1,0 +1,18 @@
+par_sapply <- function(X, FUN, ..., simplify = TRUE, USE.NAMES = TRUE,
+                       .on = getOption("regatta.on"),
+                       .control = getOption("regatta.control", par_control())) {
+  FUN <- match.fun(FUN)
+  check_flag(USE.NAMES, "USE.NAMES")
+  args <- list(...)
+  check_dots(args, FUN)
+  if (!is.vector(X) || is.object(X)) {
+    X <- as.list(X)
+  }
+  names <- if (USE.NAMES) names_of_result(X) else base::names(X)
+  values <- map_list(X, FUN, args, "par_sapply", sys.call(), .on, .control, names = names)
+  if (isFALSE(simplify) || length(values) == 0L || any(par_failed(values))) {
+    values
+  } else {
+    simplify2array(values, higher = identical(simplify, "array"))
+  }
+}
