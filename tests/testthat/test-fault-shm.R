@@ -77,3 +77,46 @@ test_that("the size of what others map cannot be changed, nor what is frozen", {
   # A shared array is there to be written by whoever has it.
   expect_identical(got$array, 1L)
 })
+
+test_that("sizes of stored strings that other code has overwritten are not believed", {
+  skip_unless_linux()
+  library <- fault_compile("
+    #include <Rinternals.h>
+    #include <stdint.h>
+    #include <stdio.h>
+    #include <string.h>
+    /* Writes to all strings that are mapped privately here; how many there were. */
+    SEXP smash(SEXP offset, SEXP value) {
+      char line[512], kind[8];
+      unsigned long start;
+      int count = 0;
+      FILE *maps = fopen(\"/proc/self/maps\", \"r\");
+      while (maps && fgets(line, sizeof line, maps)) {
+        if (!strstr(line, \"memfd:regatta\") || sscanf(line, \"%lx-%*x %7s\", &start, kind) != 2) continue;
+        if (strcmp(kind, \"rw-p\") != 0 || memcmp((char *)start, \"strings1\", 8) != 0) continue;
+        *(int64_t *)(start + (size_t)Rf_asReal(offset)) = (int64_t)Rf_asReal(value);
+        count++;
+      }
+      if (maps) fclose(maps);
+      return Rf_ScalarInteger(count);
+    }", "smash")
+  got <- fault_run(function(library) {
+    dll <- dyn.load(library)
+    smash <- function(offset, value) .Call(getNativeSymbolInfo("smash", dll), offset, value)
+    plain <- rep(sprintf("s%d", 1:1000), 100)
+    look <- function(offset, value) {
+      x <- shm_share(plain)
+      count <- smash(offset, value)
+      seen <- tryCatch(identical(x[seq_along(x)], plain), error = conditionMessage)
+      rm(x)
+      gc()
+      list(count, seen)
+    }
+    # Elements, distinct strings, bytes of text, numbered or not; a number; where a string ends.
+    lapply(list(c(8, 1e12), c(16, 1e12), c(24, 1e15), c(32, 0), c(40, 2^40 - 1), c(40 + 4e5, 1e15)),
+      function(w) look(w[[1L]], w[[2L]]))
+  }, list(library))$value
+  expect_identical(vapply(got, function(g) g[[1L]], 0L), rep(1L, 6L))
+  for (g in got[1:4]) expect_true(g[[2L]])
+  for (g in got[5:6]) expect_match(g[[2L]], "is damaged")
+})
