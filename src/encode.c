@@ -86,6 +86,7 @@ typedef struct {
   rg_arena *arena;
   int64_t share_from;
   rg_buffer *out;
+  int found_foreign;
 } encode_call;
 
 /* Writes to the arena; a stand-in serialises as the handle of the span. */
@@ -98,16 +99,40 @@ static SEXP store_in_arena(SEXP x, const rg_piece *pieces, int count, void *data
   return TYPEOF(x) == STRSXP ? rg_shm_string_stand_in(x, span) : rg_shm_vector_stand_in(x, span);
 }
 
+/* R asks about each external pointer, weak reference and environment whether it has a name by which
+   the reader finds it. None has: they are only looked at. */
+typedef struct {
+  int found;
+  SEXP own; /* an inner part of what is no loss */
+} foreign_look;
+
+/* Null pointers lose nothing. data.table marks its tables by a pointer to R's NULL that protects
+   one to the table; it makes another where it finds the mark of another process. */
+static SEXP look_at_foreign(SEXP x, SEXP data) {
+  foreign_look *look = R_ExternalPtrAddr(data);
+  if (TYPEOF(x) == WEAKREFSXP) {
+    look->found |= R_WeakRefKey(x) != R_NilValue;
+  } else if (TYPEOF(x) == EXTPTRSXP && x != look->own) {
+    void *address = R_ExternalPtrAddr(x);
+    look->found |= address && address != (void *)R_NilValue;
+    if (address == (void *)R_NilValue) look->own = R_ExternalPtrProtected(x);
+  }
+  return R_NilValue;
+}
+
 static SEXP serialize_value(void *data) {
   encode_call *call = data;
   int64_t share_from = call->arena ? call->share_from : INT64_MAX;
   const rg_share_sink sink = {share_from, call->arena, 1, store_in_arena, call->arena};
   SEXP value = PROTECT(rg_encode_share(call->value, &sink));
   struct R_outpstream_st stream;
+  foreign_look look = {0, NULL};
+  SEXP look_pointer = PROTECT(R_MakeExternalPtr(&look, R_NilValue, R_NilValue));
   R_InitOutPStream(&stream, (R_pstream_data_t)call->out, R_pstream_binary_format, 3, out_char,
-                   out_bytes, NULL, R_NilValue);
+                   out_bytes, look_at_foreign, look_pointer);
   R_Serialize(value, &stream);
-  UNPROTECT(1);
+  call->found_foreign = look.found;
+  UNPROTECT(2);
   return R_NilValue;
 }
 
@@ -116,16 +141,27 @@ static void leave_context(void *data, Rboolean jump) {
   rg_shm_view_finish();
 }
 
-void rg_encode(SEXP value, rg_arena *arena, int64_t share_from, rg_buffer *out) {
+/* Whether it is something that loses its meaning in another process. */
+SEXP ffi_encode_is_foreign(SEXP x) {
+  foreign_look look = {0, NULL};
+  SEXP look_pointer = PROTECT(R_MakeExternalPtr(&look, R_NilValue, R_NilValue));
+  look_at_foreign(x, look_pointer);
+  UNPROTECT(1);
+  return Rf_ScalarLogical(look.found);
+}
+
+int rg_encode(SEXP value, rg_arena *arena, int64_t share_from, rg_buffer *out) {
   if (value == R_NilValue) {
     append_byte(out, 'N');
   } else if (!(TYPEOF(value) == STRSXP ? encode_strings(value, out)
                                        : encode_atomic(value, out))) {
-    encode_call call = {value, arena, share_from, out};
+    encode_call call = {value, arena, share_from, out, 0};
     append_byte(out, 'S');
     rg_shm_view_begin(arena, RG_COPY_NONE);
     R_UnwindProtect(serialize_value, &call, leave_context, NULL, NULL);
+    return call.found_foreign;
   }
+  return 0;
 }
 
 /* Decoding. The bytes come from a process of ours, but one that may have been damaged by

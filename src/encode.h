@@ -22,8 +22,12 @@
  */
 
 /* Appends `value` to `out`. Vectors of at least `share_from` bytes go to `arena`; none if
-   arena is NULL. Raises an R error for what cannot leave its process. */
-void rg_encode(SEXP value, rg_arena *arena, int64_t share_from, rg_buffer *out);
+   arena is NULL. Raises an R error for what cannot leave its process; returns whether something
+   inside, in an environment or an attribute for example, has no meaning elsewhere and was sent as a
+   null pointer. */
+int rg_encode(SEXP value, rg_arena *arena, int64_t share_from, rg_buffer *out);
+
+SEXP ffi_encode_is_foreign(SEXP x);
 
 /* The value of the `size` bytes at `bytes`. */
 SEXP rg_decode(const void *bytes, size_t size, rg_arena *arena, rg_copy copy);

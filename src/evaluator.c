@@ -22,7 +22,7 @@ static struct {
   int32_t rng_stream[6];
   int64_t most_conditions;
   int64_t conditions[RG_CONDITION_KINDS];
-  rg_buffer buffer;
+  rg_buffer buffer, aside;
 } evaluator;
 
 /* A result larger than this gives its memory back before the next element. */
@@ -136,16 +136,34 @@ static void publish_suppressed(void) {
   }
 }
 
-static void encode(SEXP value) {
+static int encode(SEXP value) {
   rg_buffer_reset(&evaluator.buffer, BUFFER_KEEP);
-  rg_encode(value, evaluator.channel.arena, evaluator.channel.share_from, &evaluator.buffer);
+  return rg_encode(value, evaluator.channel.arena, evaluator.channel.share_from, &evaluator.buffer);
+}
+
+/* A warning of the element, which goes through the buffer in which its value stands: that is put
+   aside meanwhile. */
+static void warn_foreign(SEXP result) {
+  rg_buffer_reset(&evaluator.aside, 0);
+  rg_buffer value = evaluator.buffer;
+  evaluator.buffer = evaluator.aside;
+  evaluator.aside = value;
+  SEXP package = PROTECT(Rf_mkString("regatta"));
+  SEXP space = PROTECT(R_FindNamespace(package));
+  SEXP quoted = PROTECT(Rf_lang2(R_QuoteSymbol, result));
+  SEXP call = PROTECT(Rf_lang2(Rf_install("warn_foreign"), quoted));
+  Rf_eval(call, space);
+  UNPROTECT(4);
+  value = evaluator.aside;
+  evaluator.aside = evaluator.buffer;
+  evaluator.buffer = value;
 }
 
 /* Encoding comes first: if it fails, that is the element's error, and the R handler calls
    ffi_evaluator_error() while the element is still the current one. */
 static void finish_element(rg_record_type type, SEXP result) {
   leave_if_copy();
-  encode(result);
+  if (encode(result) && type == RG_RECORD_VALUE) warn_foreign(result);
   evaluator.channel.ended(evaluator.channel.state, evaluator.element);
   publish_suppressed();
   publish(type, 0, &evaluator.buffer);

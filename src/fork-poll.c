@@ -93,6 +93,39 @@ static void take_output_end(batch *b, int w, const rg_record *record) {
 
 /* Records. */
 
+/* Numbers from shared memory, to which foreign code in a worker can write by mistake. */
+
+static int64_t current_of(const rg_pool *pool, int w) {
+  int64_t current = atomic_load(&pool->control->slots[w].current);
+  return current >= 0 && current < pool->elements ? current : -1;
+}
+
+static int is_sound_stored(const rg_pool *pool, const rg_record *record) {
+  rg_stored stored;
+  if (record->payload != sizeof stored) return 0;
+  memcpy(&stored, rg_record_payload(record), sizeof stored);
+  int64_t end = atomic_load(&pool->arena->shared->end), page = rg_arena_page();
+  return stored.span.offset >= 0 && stored.span.offset % page == 0 && stored.span.size > 0 &&
+         stored.span.size % page == 0 && stored.span.size <= end &&
+         stored.span.offset <= end - stored.span.size && stored.size > 0 &&
+         stored.size <= stored.span.size;
+}
+
+static int is_sound(const rg_pool *pool, const rg_record *record) {
+  if (record->element < 0 || record->element >= pool->elements) return 0;
+  if (record->flags & RG_RECORD_PART) return 1;
+  if (record->flags & RG_RECORD_STORED) return is_sound_stored(pool, record);
+  if (record->type == RG_RECORD_OUTPUT) return record->payload == RG_STREAMS * sizeof(int64_t);
+  return record->type != RG_RECORD_SUPPRESSED || record->payload == sizeof(int64_t);
+}
+
+/* The worker is killed and treated as lost with the element that it runs; its death says why. */
+static void give_up_worker(rg_pool *pool, int w) {
+  pool->workers[w].damaged = 1;
+  pool->lost_spans = 1;
+  rg_process_kill_tree(pool->workers[w].pid);
+}
+
 static SEXP decode_stored(rg_pool *pool, const void *payload) {
   rg_stored stored;
   memcpy(&stored, payload, sizeof stored);
@@ -181,11 +214,13 @@ static void take_record(batch *b, int w, const rg_record *record) {
   switch (record->type) {
   case RG_RECORD_VALUE:
     add_value(b, w, record);
+    b->pool->settled[record->element] = 1;
     b->pool->workers[w].finished = record->element;
     b->pool->workers[w].ends++;
     break;
   case RG_RECORD_ERROR:
     add_error(b, w, record);
+    b->pool->settled[record->element] = 1;
     b->pool->workers[w].finished = record->element;
     b->pool->workers[w].ends++;
     break;
@@ -216,10 +251,13 @@ static int take_worker(batch *b, int w) {
     news |= drain(b->pool, w, s);
     safe[s] = worker->pending[s].size;
   }
-  int64_t current = atomic_load(&slot->current);
+  int64_t current = current_of(b->pool, w);
   uint64_t end = rg_ring_end(&slot->ring);
   const rg_record *record;
-  while (!is_full(b) && (record = rg_ring_peek(&slot->ring, end))) {
+  int damaged = 0;
+  if (worker->damaged) return 0;
+  while (!is_full(b) && (record = rg_ring_peek(&slot->ring, end, &damaged))) {
+    if ((damaged = !is_sound(b->pool, record))) break;
     int64_t given[RG_STREAMS] = {worker->given[RG_STDOUT], worker->given[RG_STDERR]};
     take_record(b, w, record);
     for (int s = 0; s < RG_STREAMS; s++) {
@@ -228,6 +266,10 @@ static int take_worker(batch *b, int w) {
     }
     rg_ring_release(&slot->ring, record);
     news = 1;
+  }
+  if (damaged) {
+    give_up_worker(b->pool, w);
+    return 0;
   }
   if (is_full(b)) return 1;
   if (current < 0) current = worker->finished;
@@ -240,8 +282,13 @@ static int take_worker(batch *b, int w) {
 
 /* Deaths. */
 
-static SEXP crash_lines(const rg_slot *slot) {
+static SEXP crash_lines(const rg_slot *slot, int damaged) {
   char text[RG_CRASH_MAX];
+  if (damaged) {
+    return Rf_mkString("What it had in shared memory was damaged, so that the session has ended it: "
+                       "code that it has called, in this element or an earlier one, writes where "
+                       "it should not.");
+  }
   memcpy(text, slot->crash, sizeof text);
   text[sizeof text - 1] = '\0';
   return Rf_mkString(text);
@@ -261,9 +308,24 @@ static void add_death(batch *b, int w, pid_t pid, int64_t element, const rg_proc
   SET_VECTOR_ELT(event, 6, Rf_ScalarInteger(end->status < 0 ? NA_INTEGER : end->status));
   SET_VECTOR_ELT(event, 7, Rf_ScalarReal(end->peak_bytes < 0 ? NA_REAL : (double)end->peak_bytes));
   SET_VECTOR_ELT(event, 8, Rf_ScalarReal((double)rg_memory_oom_kills()));
-  SET_VECTOR_ELT(event, 9, crash_lines(&control->slots[w]));
+  SET_VECTOR_ELT(event, 9, crash_lines(&control->slots[w], b->pool->workers[w].damaged));
   add_event(b, event);
   UNPROTECT(1);
+}
+
+/* Of a damaged worker: what it had sent and nobody had read is run again by another one. Returns the
+   element that it had begun last, which is the one that is lost, or -1. */
+static int64_t recover_unread(rg_pool *pool, int w) {
+  int64_t last = -1;
+  const rg_task *tasks = pool->control->tasks;
+  for (int pass = 0; pass < 2; pass++) {
+    for (int64_t e = 0; e < pool->elements; e++) {
+      if (pool->settled[e] || tasks[e].start == 0 || tasks[e].worker != w) continue;
+      if (pass == 0 && (last < 0 || tasks[e].start >= tasks[last].start)) last = e;
+      if (pass == 1 && e != last) rg_queue_push(pool->control, &e, 1);
+    }
+  }
+  return last;
 }
 
 /* A worker that has ended: everything it sent is taken, what it had claimed and not begun
@@ -280,8 +342,10 @@ static void take_death(batch *b, int w, rg_process_end *end) {
   rg_process_kill_marked(RG_FORK_MARK, mark);
   int told = atomic_load(&slot->ended_by);
   if (end->signal == SIGKILL && told != 0) end->signal = told;
-  int64_t current = atomic_load(&slot->current);
-  if (atomic_load(&slot->begun) == worker->ends) current = -1; /* its end has arrived */
+  int64_t current = current_of(pool, w);
+  /* Its end has arrived. */
+  if (!worker->damaged && atomic_load(&slot->begun) == worker->ends) current = -1;
+  if (worker->damaged) current = recover_unread(pool, w);
   int count = rg_queue_recover(pool->control, w, unbegun);
   rg_queue_push(pool->control, unbegun, count);
   pool->lost_spans |= end->signal >= 0 || current >= 0;

@@ -51,6 +51,7 @@ void rg_fork_pool_close_worker(rg_worker *worker) {
   }
   rg_buffer_reset(&worker->parts, 0);
   worker->pid = 0;
+  worker->damaged = 0;
 }
 
 void rg_fork_pool_mark(const rg_pool *pool, pid_t pid, char mark[RG_FORK_MARK_SIZE]) {
@@ -102,6 +103,7 @@ static void free_pool(rg_pool *pool) {
   rg_fd_close(&pool->doorbell[0]);
   rg_fd_close(&pool->doorbell[1]);
   free(pool->workers);
+  free(pool->settled);
   free(pool);
 }
 
@@ -185,12 +187,14 @@ static rg_pool *new_pool(int64_t elements, int workers, int64_t batch) {
   if (!pool) return NULL;
   pool->owner = getpid();
   pool->tag = rg_random_tag();
+  pool->elements = elements;
+  pool->settled = calloc((size_t)(elements > 0 ? elements : 1), 1);
   pool->doorbell[0] = pool->doorbell[1] = -1;
   pool->size = workers;
   pool->workers = calloc((size_t)workers, sizeof *pool->workers);
   pool->arena = session_arena();
   pool->control = rg_control_create(elements, workers, batch);
-  if (!pool->workers || !pool->arena || !pool->control ||
+  if (!pool->workers || !pool->settled || !pool->arena || !pool->control ||
       rg_fd_pipe(pool->doorbell, RG_FD_READ_END | RG_FD_WRITE_END) < 0) {
     int saved = errno;
     free_pool(pool);
@@ -254,7 +258,12 @@ SEXP ffi_fork_pool_submit(SEXP pointer, SEXP elements) {
   R_xlen_t count = XLENGTH(elements);
   const double *numbers = REAL_RO(elements);
   int64_t *zero_based = (int64_t *)R_alloc((size_t)count, sizeof(int64_t));
-  for (R_xlen_t i = 0; i < count; i++) zero_based[i] = (int64_t)numbers[i] - 1;
+  for (R_xlen_t i = 0; i < count; i++) {
+    zero_based[i] = (int64_t)numbers[i] - 1;
+    /* A new try: that of before is nothing that could be lost any more. */
+    pool->settled[zero_based[i]] = 0;
+    pool->control->tasks[zero_based[i]].start = 0;
+  }
   rg_queue_push(pool->control, zero_based, count);
   rg_fork_pool_wake(pool);
   return R_NilValue;
@@ -313,6 +322,7 @@ SEXP ffi_fork_pool_running(SEXP pointer) {
     rg_slot *slot = &pool->control->slots[w];
     pid_t worker = pool->workers[w].pid;
     int64_t current = worker > 0 ? atomic_load(&slot->current) : -1;
+    if (current >= pool->elements) current = -1;
     int64_t cpu_now = worker > 0 ? rg_process_cpu(worker) : -1;
     pool->workers[w].seen = current;
     INTEGER(pid)[w] = (int)worker;

@@ -33,6 +33,7 @@ typedef struct {
   int64_t given[RG_STREAMS];     /* stream position of pending[0] */
   rg_buffer parts;  /* of a record that comes in several, so far */
   int64_t peak_bytes; /* of the worker that was here when the pool was stopped */
+  int damaged;      /* what it has in shared memory cannot be: nothing more is read of it */
   int died;         /* by itself: what it has started must be looked for */
   int64_t ends;     /* how many ends of elements have arrived from this worker */
   int64_t finished; /* the last element of this worker whose end has arrived */
@@ -43,6 +44,8 @@ typedef struct rg_pool {
   rg_control *control;
   rg_arena *arena;
   pid_t owner;
+  unsigned char *settled; /* for each element: the end of its latest try has arrived */
+  int64_t elements; /* as in the control block, which workers can write to */
   uint64_t tag;    /* random: part of the mark of its workers */
   int doorbell[2]; /* workers write a byte when the parent sleeps and there is news */
   int open;        /* the workers may still be running */

@@ -4,6 +4,7 @@
 #include "char-map.h"
 #include "cluster-slots.h"
 #include "cluster-worker.h"
+#include "encode.h"
 #include "evaluator.h"
 #include "fork-pool.h"
 #include "h5-entry.h"
@@ -38,6 +39,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_cluster_worker_end, 0),
     ENTRY(ffi_cluster_worker_restore, 0),
     ENTRY(ffi_compress_chars, 5),
+    ENTRY(ffi_encode_is_foreign, 1),
     ENTRY(ffi_evaluator_begin, 1),
     ENTRY(ffi_evaluator_cancelled, 0),
     ENTRY(ffi_evaluator_condition, 2),

@@ -100,10 +100,15 @@ int rg_queue_recover(rg_control *control, int worker, int64_t *elements) {
   rg_slot *slot = &control->slots[worker];
   int count = 0;
   lock_queue(control);
-  int32_t size = atomic_load(&slot->claim_size);
+  int32_t size = atomic_load(&slot->claim_size), done = atomic_load(&slot->claim_done);
   int64_t current = atomic_load(&slot->current);
-  for (int32_t i = atomic_load(&slot->claim_done); i < size; i++) {
-    if (slot->claim[i] != current) elements[count++] = slot->claim[i];
+  /* The slot is the worker's, whose code may have damaged it. */
+  if (size > RG_CLAIM_MAX || done < 0) size = 0;
+  for (int32_t i = done; i < size; i++) {
+    int64_t element = slot->claim[i];
+    if (element != current && element >= 0 && element < control->elements) {
+      elements[count++] = element;
+    }
   }
   change_claim(control, worker, control->head, 0, 0);
   unlock_queue(control);

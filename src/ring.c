@@ -38,11 +38,26 @@ uint64_t rg_ring_end(rg_ring *ring) {
   return atomic_load_explicit(&ring->head, memory_order_acquire);
 }
 
-const rg_record *rg_ring_peek(rg_ring *ring, uint64_t end) {
+/* A skip may be shorter than a header: of that only size and type are looked at. */
+static int is_sound(const rg_record *record, uint64_t at, uint64_t left) {
+  uint64_t size = record->size;
+  if (size < 8 || size % 8 != 0 || size > left || at + size > RG_RING_SIZE) return 0;
+  if (record->type == RG_RECORD_SKIP) return at + size == RG_RING_SIZE;
+  return record->type <= RG_RECORD_LAST && size >= sizeof *record &&
+         record->payload <= RG_RECORD_MAX && size == padded(record->payload);
+}
+
+const rg_record *rg_ring_peek(rg_ring *ring, uint64_t end, int *damaged) {
+  *damaged = 0;
   for (;;) {
     uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
-    if (tail >= end) return NULL;
-    const rg_record *record = (const rg_record *)(ring->bytes + tail % RG_RING_SIZE);
+    uint64_t at = tail % RG_RING_SIZE;
+    if (tail == end) return NULL;
+    const rg_record *record = (const rg_record *)(ring->bytes + at);
+    if (tail > end || end - tail > RG_RING_SIZE || at % 8 != 0 || !is_sound(record, at, end - tail)) {
+      *damaged = 1;
+      return NULL;
+    }
     if (record->type != RG_RECORD_SKIP) return record;
     rg_ring_release(ring, record);
   }

@@ -23,8 +23,9 @@ typedef enum {
   RG_RECORD_ERROR,      /* payload: the encoded record of its error */
   RG_RECORD_CONDITION,  /* payload: an encoded condition */
   RG_RECORD_SUPPRESSED, /* payload: int64 count of conditions that were not sent */
-  RG_RECORD_OUTPUT      /* payload: int64 ends[RG_STREAMS], the streams' lengths when
+  RG_RECORD_OUTPUT,     /* payload: int64 ends[RG_STREAMS], the streams' lengths when
                            the element ended */
+  RG_RECORD_LAST = RG_RECORD_OUTPUT
 } rg_record_type;
 
 enum {
@@ -58,8 +59,11 @@ void rg_ring_commit(rg_ring *ring, rg_record *record);
 uint64_t rg_ring_end(rg_ring *ring);
 
 /* The oldest record before `end` that was not released yet, or NULL. Valid until
-   rg_ring_release(). A reader that asked for no end could follow a busy writer for ever. */
-const rg_record *rg_ring_peek(rg_ring *ring, uint64_t end);
+   rg_ring_release(). A reader that asked for no end could follow a busy writer for ever.
+   The ring lies in memory that foreign code in the producer can write to by mistake: a header
+   that cannot be is not believed. *damaged is set then, and NULL is returned: nothing more can be
+   read from this ring. */
+const rg_record *rg_ring_peek(rg_ring *ring, uint64_t end, int *damaged);
 void rg_ring_release(rg_ring *ring, const rg_record *record);
 
 /* Bytes that the consumer has not released yet. */

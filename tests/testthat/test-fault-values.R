@@ -52,9 +52,71 @@ test_that("connections and pointers that only a function's environment holds do 
 test_that("a pointer that is the attribute of a value is left out, not refused", {
   connection <- textConnection("text")
   on.exit(close(connection))
-  got <- round_trip(structure(1, cache = attr(connection, "conn_id"), note = "kept"))
+  expect_warning(
+    got <- round_trip(structure(1, cache = attr(connection, "conn_id"), note = "kept")),
+    "attr(value, \"cache\") (an external pointer)", fixed = TRUE,
+    class = "regatta_warning_foreign"
+  )
   expect_identical(as.numeric(got), 1)
   expect_identical(attr(got, "note"), "kept")
+})
+
+test_that("a pointer inside a value is told with the place where it stands", {
+  connection <- textConnection("text")
+  on.exit(close(connection))
+  pointer <- attr(connection, "conn_id")
+  with_slot <- methods::setClass("RegattaTestPointer", representation(ptr = "externalptr"),
+    where = globalenv()
+  )
+  withr::defer(methods::removeClass("RegattaTestPointer", where = globalenv()))
+  inside <- function(name, x) {
+    env <- new.env(parent = globalenv())
+    assign(name, x, envir = env)
+    env
+  }
+  lazy <- new.env(parent = globalenv())
+  delayedAssign("later", stop("forced"), assign.env = lazy)
+  makeActiveBinding("live", function() stop("called"), lazy)
+  lazy$con <- connection
+  places <- list(
+    "value@ptr (an external pointer)" = with_slot(ptr = pointer),
+    "value[[2]]@ptr" = list(1, with_slot(ptr = pointer)),
+    "value$x (an external pointer)" = inside("x", pointer),
+    "value$a$inner$`odd name`" = list(a = inside("inner", inside("odd name", list(pointer)))),
+    "environment(value)$q" = rlang::new_function(NULL, quote(q), inside("q", pointer)),
+    "value$con (a connection)" = lazy,
+    "attr(value, \"problems\")" = structure(list(x = 1:3), problems = pointer, class = "data.frame")
+  )
+  for (place in names(places)) {
+    value <- places[[place]]
+    expect_warning(round_trip(value), place, fixed = TRUE, class = "regatta_warning_foreign")
+    expect_warning(round_trip(value, shm = FALSE), place, fixed = TRUE)
+  }
+  cluster <- local_cluster(1L)
+  expect_warning(
+    par_lapply(1:2, function(i) {
+      env <- new.env(parent = globalenv())
+      env$con <- textConnection("text")
+      if (i == 2L) env
+    }, .on = cluster, .control = on_cluster()),
+    "value$con (a connection)", fixed = TRUE
+  )
+})
+
+test_that("null pointers, and the mark that data.table makes, are told to nobody", {
+  env <- new.env(parent = globalenv())
+  env$gone <- methods::new("externalptr")
+  expect_silent(round_trip(env))
+  counter <- methods::setRefClass("RegattaTestKey", fields = list(n = "numeric"),
+    where = globalenv())
+  withr::defer(methods::removeClass("RegattaTestKey", where = globalenv()))
+  expect_silent(round_trip(counter$new(n = 1)))
+  skip_if_not_installed("data.table")
+  expect_silent(round_trip(data.table::data.table(a = 1:3)))
+  f <- rlang::new_function(NULL, 1, globalenv())
+  expect_identical(
+    capture_warnings(round_trip(list(data.table::data.table(a = stats::runif(1e5)), f))), character()
+  )
 })
 
 test_that("a data.table is a value", {
