@@ -103,7 +103,7 @@ int rg_queue_recover(rg_control *control, int worker, int64_t *elements) {
   int32_t size = atomic_load(&slot->claim_size), done = atomic_load(&slot->claim_done);
   int64_t current = atomic_load(&slot->current);
   /* The slot is the worker's, whose code may have damaged it. */
-  if (size > RG_CLAIM_MAX || done < 0) size = 0;
+  if (size > RG_CLAIM_MAX || done < 0) size = done = 0;
   for (int32_t i = done; i < size; i++) {
     int64_t element = slot->claim[i];
     if (element != current && element >= 0 && element < control->elements) {

@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sys-fork.h"
+
 #ifdef __linux__
 #include <sys/ptrace.h>
 
@@ -52,7 +54,7 @@ static step_end step(limits left, void (*body)(void *), void *state) {
   _Atomic int *phase = shared_phase();
   if (!phase) return STEP_REFUSED;
   atomic_store(phase, BEFORE);
-  pid_t child = fork();
+  pid_t child = rg_fork_worker();
   if (child < 0) return STEP_REFUSED;
   if (child == 0) run_traced(phase, body, state);
   if (!is_stopped(child)) return STEP_REFUSED;

@@ -9,6 +9,7 @@
 #include "arena.h"
 #include "check.h"
 #include "single-step.h"
+#include "sys-fork.h"
 
 /* What the system says of the file is what counts: blocks, not the arena's own numbers. */
 static int64_t bytes_of_file(const rg_arena *arena) {
@@ -103,7 +104,7 @@ TEST(a_child_releases_nothing) {
   rg_span span;
   rg_arena_need need;
   rg_arena_reserve(arena, pages(3), &span, &need);
-  pid_t child = fork();
+  pid_t child = rg_fork_worker();
   if (child == 0) {
     rg_arena_release(arena, span);
     _exit(0);
@@ -182,7 +183,7 @@ TEST(processes_that_reserve_at_once_get_spans_of_their_own) {
   for (int i = 0; i < 200; i++) rg_arena_reserve(arena, pages(1 + i % 5), &warm[i], &need);
   for (int i = 0; i < 100; i++) rg_arena_release(arena, warm[i]);
   for (int w = 0; w < WORKERS; w++) {
-    if (fork() > 0) continue;
+    if (rg_fork_worker() > 0) continue;
     uint64_t seed = (uint64_t)w;
     for (int i = 0; i < EACH; i++) {
       claim *mine = &claims[w * EACH + i];

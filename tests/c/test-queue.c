@@ -101,6 +101,37 @@ TEST(workers_above_the_active_ones_claim_nothing) {
   rg_control_destroy(control);
 }
 
+TEST(only_the_first_elements_are_kept) {
+  rg_control *control = filled(20, 1);
+  CHECK(rg_queue_claim(control, 0, 3) == 3);
+  rg_queue_keep_first(control, 8);
+  CHECK(rg_queue_length(control) == 5);
+  for (int64_t i = 0; i < 8; i++) CHECK(next_of(control, 0, 2) == i);
+  CHECK(next_of(control, 0, 2) == -1);
+  rg_control_destroy(control);
+}
+
+TEST(numbers_of_a_damaged_claim_are_not_believed) {
+  rg_control *control = filled(20, 2);
+  rg_slot *slot = &control->slots[1];
+  int64_t left[RG_CLAIM_MAX];
+  rg_queue_claim(control, 1, 5);
+  slot->claim[1] = -3;
+  slot->claim[2] = 20;
+  slot->claim[3] = INT64_MAX;
+  CHECK(rg_queue_recover(control, 1, left) == 2);
+  CHECK(left[0] == 0 && left[1] == 4);
+  const int32_t sizes[] = {-1, RG_CLAIM_MAX + 1, INT32_MAX};
+  for (int i = 0; i < 3; i++) {
+    atomic_store(&slot->claim_size, sizes[i]);
+    CHECK(rg_queue_recover(control, 1, left) == 0);
+  }
+  atomic_store(&slot->claim_size, 5);
+  atomic_store(&slot->claim_done, -100);
+  CHECK(rg_queue_recover(control, 1, left) == 0);
+  rg_control_destroy(control);
+}
+
 /* Deaths at every instruction. */
 
 enum { ELEMENTS = 12, VICTIM = 1, SURVIVOR = 2, WORKERS = 3 };

@@ -62,11 +62,17 @@ static int is_record(const rg_record *record, int64_t number) {
   return i == size;
 }
 
+/* The oldest record before `end`, NULL also if the ring is damaged. */
+static const rg_record *peek(rg_ring *ring, uint64_t end) {
+  int damaged;
+  return rg_ring_peek(ring, end, &damaged);
+}
+
 /* Takes all that is there, the first of which is record `number`; the number of the next one, or
    -1 if something else came. */
 static int64_t take_all(rg_ring *ring, int64_t number) {
   uint64_t end = rg_ring_end(ring);
-  for (const rg_record *record; (record = rg_ring_peek(ring, end)) != NULL; number++) {
+  for (const rg_record *record; (record = peek(ring, end)) != NULL; number++) {
     if (!is_record(record, number)) return -1;
     rg_ring_release(ring, record);
   }
@@ -104,7 +110,7 @@ TEST(a_ring_is_filled_to_its_end_and_no_further) {
     CHECK(rg_ring_unread(ring) > RG_RING_SIZE - 2 * (HEADER + PAYLOAD));
     uint64_t end = rg_ring_end(ring);
     int64_t seen = 0;
-    for (const rg_record *record; (record = rg_ring_peek(ring, end)) != NULL;) {
+    for (const rg_record *record; (record = peek(ring, end)) != NULL;) {
       if (record->element != seen++) break;
       rg_ring_release(ring, record);
     }
@@ -112,7 +118,7 @@ TEST(a_ring_is_filled_to_its_end_and_no_further) {
     rg_record *shift = rg_ring_reserve(ring, (uint32_t)(8 * (at % 5)));
     shift->type = RG_RECORD_VALUE;
     rg_ring_commit(ring, shift);
-    const rg_record *back = rg_ring_peek(ring, rg_ring_end(ring));
+    const rg_record *back = peek(ring, rg_ring_end(ring));
     CHECK(back == shift);
     rg_ring_release(ring, back);
     if (at % 64 > 2) at += 60; /* each filling is a megabyte */
@@ -125,10 +131,10 @@ TEST(a_reader_sees_no_further_than_the_end_it_asked_for) {
   put(ring, 0);
   uint64_t end = rg_ring_end(ring);
   put(ring, 1);
-  const rg_record *record = rg_ring_peek(ring, end);
+  const rg_record *record = peek(ring, end);
   CHECK(record && is_record(record, 0));
   rg_ring_release(ring, record);
-  CHECK(rg_ring_peek(ring, end) == NULL);
+  CHECK(peek(ring, end) == NULL);
   CHECK(take_all(ring, 1) == 2);
   free_ring(ring);
 }
@@ -138,8 +144,85 @@ TEST(a_reserved_record_is_not_there_before_it_is_committed) {
   rg_record *record = rg_ring_reserve(ring, 100);
   record->type = RG_RECORD_VALUE;
   CHECK(rg_ring_unread(ring) == 0);
-  CHECK(rg_ring_peek(ring, rg_ring_end(ring)) == NULL);
+  CHECK(peek(ring, rg_ring_end(ring)) == NULL);
   free_ring(ring);
+}
+
+/* Damage: what stray writes of the producer's code can do to a header. */
+
+typedef struct {
+  const char *what;
+  int offset, bytes;
+  uint32_t value;
+} stray;
+
+TEST(a_header_that_cannot_be_is_not_believed) {
+  const stray strays[] = {
+    {"size 0", 0, 4, 0},
+    {"size below a header", 0, 4, 16},
+    {"size that is not of whole words", 0, 4, 45},
+    {"size beyond what was written", 0, 4, 4096},
+    {"size beyond the ring", 0, 4, RG_RING_SIZE + 8},
+    {"size of -8", 0, 4, 0xfffffff8u},
+    {"unknown type", 4, 1, RG_RECORD_LAST + 1},
+    {"a skip in the middle", 4, 1, RG_RECORD_SKIP},
+    {"payload larger than the record", 20, 4, 1000},
+    {"payload of -1", 20, 4, 0xffffffffu},
+  };
+  for (size_t i = 0; i < sizeof strays / sizeof *strays; i++) {
+    rg_ring *ring = new_ring();
+    put(ring, 3);
+    rg_record *record = (rg_record *)ring->bytes;
+    int damaged = 0;
+    CHECK(rg_ring_peek(ring, rg_ring_end(ring), &damaged) == record && !damaged);
+    memcpy((char *)record + strays[i].offset, &strays[i].value, (size_t)strays[i].bytes);
+    CHECK(rg_ring_peek(ring, rg_ring_end(ring), &damaged) == NULL);
+    if (!damaged) printf("FAILED believed: %s\n", strays[i].what);
+    CHECK(damaged);
+    free_ring(ring);
+  }
+}
+
+TEST(counts_of_bytes_that_cannot_be_are_not_believed) {
+  const uint64_t heads[] = {RG_RING_SIZE + 8, 4, 7, UINT64_MAX - 7};
+  for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+    rg_ring *ring = new_ring();
+    put(ring, 3);
+    int damaged = 0;
+    atomic_store(&ring->head, heads[i]);
+    CHECK(rg_ring_peek(ring, rg_ring_end(ring), &damaged) == NULL && damaged);
+    atomic_store(&ring->head, 64);
+    atomic_store(&ring->tail, 128); /* more consumed than produced */
+    CHECK(rg_ring_peek(ring, rg_ring_end(ring), &damaged) == NULL && damaged);
+    free_ring(ring);
+  }
+}
+
+/* Whatever stands in the memory: no read outside of it (which the sanitizers would tell), an end. */
+TEST(a_ring_full_of_noise_is_read_to_an_end) {
+  uint64_t seed = 13;
+  rg_ring *ring = malloc(sizeof *ring);
+  for (int round = 0; round < 200; round++) {
+    uint64_t *words = (uint64_t *)(void *)ring;
+    for (size_t i = 0; i < sizeof *ring / 8; i += 1 + (size_t)check_below(&seed, 3)) {
+      words[i] = check_random(&seed) & check_random(&seed);
+    }
+    uint64_t tail = (uint64_t)check_below(&seed, RG_RING_SIZE / 8) * 8;
+    atomic_store(&ring->tail, tail);
+    atomic_store(&ring->head, tail + (uint64_t)check_below(&seed, RG_RING_SIZE / 8 + 1) * 8);
+    int damaged = 0, sum = 0, seen = 0;
+    for (const rg_record *record;
+         (record = rg_ring_peek(ring, rg_ring_end(ring), &damaged)) != NULL; seen++) {
+      const char *payload = rg_record_payload(record);
+      for (uint32_t i = 0; i < record->payload; i++) sum += payload[i];
+      rg_ring_release(ring, record);
+      if (seen > RG_RING_SIZE / 8) break;
+    }
+    CHECK(seen <= RG_RING_SIZE / 8);
+    CHECK(damaged || rg_ring_unread(ring) == 0);
+    (void)sum;
+  }
+  free(ring);
 }
 
 /* Deaths of the producer. */
@@ -163,7 +246,7 @@ static int64_t fill_to_the_brim(rg_ring *ring) {
     rg_record *record = rg_ring_reserve(ring, left < 8000 ? left & ~7u : 8000);
     record->type = RG_RECORD_CONDITION;
     rg_ring_commit(ring, record);
-    rg_ring_release(ring, rg_ring_peek(ring, rg_ring_end(ring)));
+    rg_ring_release(ring, peek(ring, rg_ring_end(ring)));
     number++;
   }
   return number;

@@ -39,8 +39,10 @@ missing_paths <- function(root, text) {
   unique(paths[!there])
 }
 
-# [text](target) with a target in this tree; a part after # is a heading of the page.
+# [text](target) with a target in this tree; a part after # is a heading of the page. In a listing it
+# is C++.
 broken_links <- function(page, text) {
+  text <- gsub("(?s)```.*?```", "", text, perl = TRUE)
   targets <- sub("^.*\\]\\(([^)]*)\\)$", "\\1", all_matches("\\]\\([^)]+\\)", text))
   targets <- grep("^[a-z]+:", targets, value = TRUE, invert = TRUE)
   ok <- vapply(targets, function(target) {
