@@ -184,6 +184,8 @@ detritus_changed_settings <- function(snapshot) {
   found <- lapply(names(now), function(kind) {
     readings <- lapply(snapshot$sessions, `[[`, kind)
     keys <- unique(c(names(now[[kind]]), unlist(lapply(readings, names))))
+    # A package that came in between owns what was there before it, too.
+    if (kind == "option") keys <- keys[!detritus_is_foreign_option(keys)]
     changed <- Filter(function(key) {
       !any(vapply(readings, function(r) identical(r[[key]], now[[kind]][[key]]), logical(1)))
     }, keys)

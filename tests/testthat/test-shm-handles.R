@@ -123,6 +123,7 @@ test_that("hashes are those of the content, and follow an array", {
 })
 
 test_that("nodes on this machine are sent handles, and send data back", {
+  withr::local_preserve_seed()
   cluster <- node_cluster()
   before <- parallel::clusterCall(cluster, regions_of_node)[[1L]]
   x <- shared_one()
@@ -226,6 +227,7 @@ test_that("a daemon of mirai on this machine is sent handles, one that may be el
 })
 
 test_that("a scope ends with its expression, and where the session is forked", {
+  withr::local_preserve_seed()
   x <- shared_one()
   control <- two_workers(workers = 1L)
   inside <- with_shm_handles({
