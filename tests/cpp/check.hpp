@@ -43,6 +43,16 @@ bool wait_until(const Fact& fact, double seconds = 20.0) {
   return true;
 }
 
+// A program registers itself like a test, and is run as a process of its own: its end is what is tested.
+struct Program {
+  Program(const char* with_name, int (*with_run)());
+  const char* name;
+  int (*run)();
+};
+
+// Its exit status; a negative number is the signal that ended it, that of SIGALRM if it took too long.
+int run_program(const char* name, double seconds = 30.0);
+
 // Says why a test does not run here.
 inline void skip(const char* reason) { std::printf("skip   (%s) ", reason); }
 
@@ -76,6 +86,12 @@ std::string thrown(const Body& body) {
   static void test_##name();                                         \
   static const check::Test register_##name(#name, &test_##name);     \
   static void test_##name()
+
+// Its body is that of main().
+#define PROGRAM(name)                                                          \
+  static int program_##name();                                                 \
+  static const check::Program register_program_##name(#name, &program_##name); \
+  static int program_##name()
 
 #define CHECK(condition) check::that(static_cast<bool>(condition), __FILE__, __LINE__, #condition)
 

@@ -1,5 +1,7 @@
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -29,6 +31,35 @@ std::vector<Test>& tests() {
 
 Test::Test(const char* with_name, void (*with_run)()) : name(with_name), run(with_run) {
   tests().push_back(*this);
+}
+
+namespace {
+
+std::vector<Program>& programs() {
+  static std::vector<Program> all;
+  return all;
+}
+
+}  // namespace
+
+Program::Program(const char* with_name, int (*with_run)()) : name(with_name), run(with_run) {
+  programs().push_back(*this);
+}
+
+// An alarm outlives exec().
+int run_program(const char* name, double seconds) {
+  std::fflush(stdout);
+  const unsigned limit = static_cast<unsigned>(seconds * slowness);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    alarm(limit);
+    execl("/proc/self/exe", "tests", "--program", name, static_cast<char*>(nullptr));
+    _exit(126);
+  }
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
 void fail(const char* file, int line, const std::string& what) {
@@ -87,9 +118,16 @@ std::string printed() {
 
 }  // namespace fake_host
 
-// ./test [FILTER]: runs the tests whose name contains FILTER.
+// ./tests [FILTER]: runs the tests whose name contains FILTER.
+// ./tests --program NAME: is that program.
 int main(int argc, char** argv) {
   if (const char* factor = std::getenv("REGATTA_SLOWNESS")) check::slowness = std::atof(factor);
+  if (argc == 3 && std::strcmp(argv[1], "--program") == 0) {
+    for (const check::Program& program : check::programs()) {
+      if (std::strcmp(program.name, argv[2]) == 0) return program.run();
+    }
+    return 125;
+  }
   // A test that hangs must not hang the machine it runs on.
   alarm(static_cast<unsigned>(300 * check::slowness));
   fake_host::install();

@@ -168,6 +168,25 @@ TEST(a_thread_of_the_parent_is_dropped_in_the_child) {
   thread->join();
 }
 
+TEST(a_thread_of_the_parent_cannot_be_joined_in_the_child) {
+  if (no_children()) return;
+  std::atomic<bool> go(false);
+  regatta::Thread thread([&] {
+    while (!go.load()) std::this_thread::yield();
+  });
+  regatta::Thread detached([&] {
+    while (!go.load()) std::this_thread::yield();
+  });
+  CHECK(in_child([&] {
+    const bool told = check::thrown([&] { thread.join(); }).find("before a fork") != std::string::npos;
+    detached.detach();
+    return told && !thread.joinable() && !detached.joinable() && loop_works(2);
+  }));
+  go = true;
+  thread.join();
+  detached.join();
+}
+
 TEST(the_child_counts_its_cores_anew) {
   if (no_children()) return;
   regatta::set_default_threads(0);

@@ -215,3 +215,106 @@ TEST(loops_of_other_threads_are_interrupted) {
   });
   CHECK(interrupted.load());
 }
+
+namespace {
+
+std::atomic<bool> host_throws(false);
+
+bool throwing_host() {
+  if (host_throws.exchange(false)) throw std::runtime_error("by the host");
+  return false;
+}
+
+bool throwing_print(int, const char*, std::size_t) { throw std::runtime_error("by the printer"); }
+
+// What the work throws when the host throws while it is under way, and whether its threads have left
+// what lies on this stack by then.
+template <class Work>
+std::string thrown_with_host(const Work& work) {
+  std::atomic<bool> begun(false);
+  std::atomic<int> inside(0);
+  regatta::set_host(regatta::Host{throwing_host, nullptr, nullptr, nullptr});
+  std::thread user([&] {
+    check::wait_until([&] { return begun.load(); });
+    host_throws = true;
+  });
+  const std::string what = check::thrown([&] { work(begun, inside); });
+  CHECK(inside.load() == 0);
+  user.join();
+  CHECK(!host_throws.load());
+  CHECK(!regatta::isInterrupted());
+  fake_host::install();
+  return what;
+}
+
+// Until the work is interrupted, whatever by.
+void stay(std::atomic<bool>& begun, std::atomic<int>& inside) {
+  ++inside;
+  begun = true;
+  check::wait_until([] { return regatta::shouldStop(); });
+  // Time for a caller that does not wait to be gone.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  --inside;
+}
+
+}  // namespace
+
+TEST(a_host_that_throws_ends_work_like_an_interrupt) {
+  CHECK(thrown_with_host([](std::atomic<bool>& begun, std::atomic<int>& inside) {
+    std::atomic<int> arrived(0);
+    regatta::parallelFor(0, 2, [&](int) {
+      ++arrived;
+      check::wait_until([&] { return arrived.load() == 2; });
+      if (!regatta::onMainThread()) stay(begun, inside);
+    });
+  }) == "by the host");
+  CHECK(thrown_with_host([](std::atomic<bool>& begun, std::atomic<int>& inside) {
+    for (int i = 0; i < 1000; ++i) {
+      regatta::push([&] { regatta::onMainThread() ? busy_ms(1.0) : stay(begun, inside); });
+    }
+    regatta::wait();
+  }) == "by the host");
+  CHECK(thrown_with_host([](std::atomic<bool>& begun, std::atomic<int>& inside) {
+    regatta::Thread thread([&] { stay(begun, inside); });
+    thread.join();
+  }) == "by the host");
+  CHECK(thrown_with_host([](std::atomic<bool>& begun, std::atomic<int>& inside) {
+    begun = true;
+    static_cast<void>(inside);
+    check::wait_until([] {
+      regatta::checkUserInterrupt();
+      return false;
+    });
+  }) == "by the host");
+}
+
+// Mostly at the end of the loop, where a destructor prints.
+TEST(a_host_that_throws_when_it_prints_ends_the_loop) {
+  regatta::isInterrupted();
+  regatta::set_host(regatta::Host{nullptr, nullptr, throwing_print, nullptr});
+  CHECK(check::thrown([] {
+    regatta::parallelFor(0, 4, [&](int) { regatta::Rcout << "line" << std::endl; });
+  }) == "by the printer");
+  fake_host::install();
+  CHECK(!regatta::isInterrupted());
+}
+
+// As when a package is loaded while tasks of another one run.
+TEST(a_host_is_set_while_tasks_run) {
+  std::atomic<bool> go_on(true);
+  std::atomic<int> running(0);
+  for (int i = 0; i < 2; ++i) {
+    regatta::push([&] {
+      ++running;
+      while (go_on.load()) {
+        if (regatta::onMainThread()) break;
+        regatta::isInterrupted();
+      }
+    });
+  }
+  check::wait_until([&] { return running.load() == 2; });
+  for (int i = 0; i < 100; ++i) fake_host::install();
+  go_on = false;
+  regatta::wait();
+  CHECK(regatta::onMainThread());
+}

@@ -6,18 +6,6 @@
 REGATTA_NAMESPACE_BEGIN
 namespace detail {
 
-// Ends the threads of the pool when the program ends or the library that holds them is unloaded: a
-// task that runs is waited for, and what it uses of older static objects is still there. In a forked
-// child there are no threads to end.
-struct PoolKeeper {
-  ~PoolKeeper() {
-    Process& now = *process_slot().load(std::memory_order_acquire);
-    if (!now.in_child()) delete now.pool.exchange(nullptr, std::memory_order_acq_rel);
-  }
-};
-
-REGATTA_SHARED inline void keep_pool() { static PoolKeeper keeper; }
-
 REGATTA_NOINLINE inline Pool& make_pool(Process& in) {
   keep_pool();
   std::lock_guard<std::mutex> lock(in.pool_mutex);

@@ -1,6 +1,10 @@
 #ifndef REGATTA_CORE_POLL_HPP
 #define REGATTA_CORE_POLL_HPP
 
+#include <chrono>
+#include <thread>
+#include <utility>
+
 #include "failure.hpp"
 #include "frame.hpp"
 #include "line.hpp"
@@ -21,13 +25,25 @@ struct PollGuard {
   Process& process_;
 };
 
+// Main thread only, in the handler of what a function of the host has thrown. Where the host is
+// asked nothing may be thrown, as helpers use what is on the stack: it counts as an interrupt, and
+// is thrown in place of one.
+inline void keep_host_error(Process& process) noexcept {
+  if (!process.host_error) process.host_error = std::current_exception();
+}
+
 // Main thread only. Prints what waits; false if the user asked to stop meanwhile.
 inline bool print_waiting(Process& process) {
   bool goes_on = true;
   if (!process.output.waits() || !process.host().print) return goes_on;
   PollGuard guard(process);
   for (const OutputPiece& piece : process.output.take()) {
-    goes_on = process.host().print(piece.stream, piece.text.data(), piece.text.size()) && goes_on;
+    try {
+      goes_on = process.host().print(piece.stream, piece.text.data(), piece.text.size()) && goes_on;
+    } catch (...) {
+      keep_host_error(process);
+      goes_on = false;
+    }
   }
   return goes_on;
 }
@@ -36,7 +52,12 @@ inline bool print_waiting(Process& process) {
 // and the host will notice it again.
 inline void interrupt_later(Process& process) {
   process.count_interrupt();
-  if (process.host().interrupt_again) process.host().interrupt_again();
+  if (process.host_error || !process.host().interrupt_again) return;
+  try {
+    process.host().interrupt_again();
+  } catch (...) {
+    keep_host_error(process);
+  }
 }
 
 inline void print_now(Process& process) {
@@ -47,13 +68,17 @@ inline void print_now(Process& process) {
 // Main thread only: prints what waits and asks whether the user wants to stop. A host may run
 // other code of this library meanwhile (R's event handlers), which must not poll again.
 inline bool poll_host(Process& process) {
-  if (process.polling) return false;
+  if (process.polling || process.ending()) return false;
   process.last_poll = ticks_now();
   end_lines(thread_state(), process.output);
   bool stops = !print_waiting(process);
   PollGuard guard(process);
-  if (process.host().interrupted) stops = process.host().interrupted() || stops;
-  return stops;
+  try {
+    if (process.host().interrupted) stops = process.host().interrupted() || stops;
+  } catch (...) {
+    keep_host_error(process);
+  }
+  return stops || process.host_error;
 }
 
 // Main thread only: asks if it is time to, and tells the other threads.
@@ -83,13 +108,31 @@ inline bool look_for_interrupt(Process& process) {
 // What ends the work of the main thread ends it for its interrupts too, whichever came first:
 // threads that this library knows nothing of must not answer them again.
 REGATTA_NOINLINE inline void throw_error(Process& process, std::exception_ptr error) {
-  if (process.on_main()) process.report_interrupts();
+  if (process.on_main()) {
+    process.report_interrupts();
+    process.host_error = nullptr;
+  }
   std::rethrow_exception(error);
 }
 
 REGATTA_NOINLINE inline void throw_interrupt(Process& process) {
-  if (process.on_main()) process.report_interrupts();
+  if (process.on_main()) {
+    process.report_interrupts();
+    std::exception_ptr error;
+    std::swap(error, process.host_error);
+    if (error) std::rethrow_exception(error);
+  }
   throw UserInterruptException();
+}
+
+// As throw_interrupt(), of a loop or wait. The end of the program interrupts those of threads that
+// the library knows nothing of, too, which may have been detached and catch nothing: what they throw
+// would abort the program. One that somebody joins goes on after a while.
+REGATTA_NOINLINE inline void throw_interrupt_of_work(Process& process) {
+  if (process.ending() && !process.on_main() && !frame_here().context) {
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+  }
+  throw_interrupt(process);
 }
 
 // Only when nothing of what may fail runs any more.
@@ -105,7 +148,7 @@ inline void throw_first(Process& process, Failure& failure) {
 // nobody wants it because the work around it has stopped.
 inline void throw_if_stopped(const Context& context) {
   if (context.failure->any()) throw_first(context.process, *context.failure);
-  if (context.process.interrupts() != context.interrupts) throw_interrupt(context.process);
+  if (context.process.interrupts() != context.interrupts) throw_interrupt_of_work(context.process);
   if (context.parent && context.parent->stopped()) throw Stopped();
 }
 

@@ -19,6 +19,10 @@ inline bool too_deep() {
 }
 
 inline void Pool::push(Group& group, Task* task) {
+  if (closing_.load(std::memory_order_relaxed)) {
+    drop_task(task);
+    return;
+  }
   task->group = &group;
   task->interrupts = interrupts_before(process_);
   task->cancels = group.cancelled.load(std::memory_order_relaxed);
@@ -37,6 +41,22 @@ inline void Pool::push(Group& group, Task* task) {
              groups_.any()) {
     start_one();
   }
+}
+
+// When the program ends.
+REGATTA_COLD inline void Pool::drop_task(Task* task) {
+  SpareBundle alone;
+  destroy_task(task, task_memory_, alone);
+  alone.send(task_memory_);
+}
+
+inline bool Pool::runs_here() const {
+  const Frame& frame = frame_here();
+  if (frame.pool == this) return true;
+  for (const Context* one = frame.context; one; one = one->parent) {
+    if (one->group && &one->group->pool == this) return true;
+  }
+  return false;
 }
 
 inline void Pool::add_task(Group& group, Task* task) {
@@ -323,7 +343,7 @@ inline void Pool::wait(Group& group) {
   wait_until(group, &Group::done);
   const bool interrupted = group.interrupted.exchange(false, std::memory_order_relaxed);
   if (group.first_exception.any()) throw_first(process_, group.first_exception);
-  if (interrupted || process_.interrupts() != before) throw_interrupt(process_);
+  if (interrupted || process_.interrupts() != before) throw_interrupt_of_work(process_);
   if (here && here->stopped()) throw Stopped();
 }
 

@@ -1,22 +1,47 @@
 #ifndef REGATTA_CORE_POOL_THREADS_HPP
 #define REGATTA_CORE_POOL_THREADS_HPP
 
+#include <chrono>
+#include <cstdlib>
+
 #include "pool.hpp"
 
 REGATTA_NAMESPACE_BEGIN
 namespace detail {
 
-// Ticks per microsecond, measured once per process.
+// Ticks per microsecond, measured when first asked for. No static object is made for that: a process
+// may be forked meanwhile, and its child would wait for ever for who makes it. relaxed: two that
+// measure at the same time find about the same.
 REGATTA_SHARED inline double tick_rate() {
-  static const double rate = measure_ticks_per_us();
+  static std::atomic<double> known(0.0);
+  double rate = known.load(std::memory_order_relaxed);
+  if (!(rate > 0.0)) known.store(rate = measure_ticks_per_us(), std::memory_order_relaxed);
   return rate;
+}
+
+// Called when the program ends or the library that holds the pool is unloaded: tasks that run are
+// told and waited for, so that what they use of older static objects is still there. In a forked
+// child there are no threads to end.
+inline void end_pool() {
+  Process& now = *process_slot().load(std::memory_order_acquire);
+  if (now.in_child()) return;
+  now.begin_end();
+  if (Pool* const pool = now.pool.load(std::memory_order_acquire)) pool->end();
+}
+
+// Registered when a thread is first needed, after the static objects that its tasks can know. To be
+// registered twice does no harm; see tick_rate() for why this is no static object.
+REGATTA_SHARED inline void keep_pool() {
+  static std::atomic<bool> kept(false);
+  if (kept.load(std::memory_order_relaxed)) return;
+  if (std::atexit(&end_pool) == 0) kept.store(true, std::memory_order_relaxed);
 }
 
 inline Pool::Pool(Process& in, unsigned helpers, unsigned most, bool alone)
     : process_(in), helper_count_(helpers), most_(most), ticks_per_us_(tick_rate()),
       helpers_(new Helper[helpers + guests]), desks_(new Desk[helpers + guests]), ticker_(*this),
       alone_(alone), watching_(0), started_(0), can_start_(helpers), stopping_(false),
-      closing_(false), root_(in, *this, nullptr) {
+      closing_(in.ending()), root_(in, *this, nullptr) {
   for (unsigned i = 0; i < helpers + guests; ++i) {
     helpers_[i].index = i + 1;
     helpers_[i].desk = &desks_[i];
@@ -32,15 +57,37 @@ inline Pool::~Pool() {
   for (unsigned i = 0; i < helper_count_ + guests; ++i) helpers_[i].spare.send(task_memory_);
 }
 
+// At the end of the program. The pool itself stays for the system to take back, since threads that
+// nobody joins may be at work with it.
+inline void Pool::end() {
+  closing_.store(true, std::memory_order_seq_cst);
+  if (frame_here().context) {
+    release_threads();
+    return;
+  }
+  stop_threads();
+  while (Task* const task = find_task(nullptr, nullptr)) finish_task(task, nullptr, nullptr);
+}
+
+// A body has called exit(). Its own thread cannot be joined, and others may wait for the body.
+inline void Pool::release_threads() {
+  ticker_.end();
+  std::lock_guard<std::mutex> lock(threads_mutex_);
+  stopping_.store(true, std::memory_order_seq_cst);
+  for (std::thread& thread : threads_) thread.detach();
+  threads_.clear();
+}
+
 // False if all have been started or the system refuses one more thread.
 inline bool Pool::start_one() {
   if (started_.load(std::memory_order_relaxed) >= can_start_.load(std::memory_order_relaxed)) {
     return false;
   }
+  keep_pool();
   std::lock_guard<std::mutex> lock(threads_mutex_);
   const unsigned next = started_.load(std::memory_order_relaxed);
   if (next >= can_start_.load(std::memory_order_relaxed)) return false;
-  if (stopping_.load(std::memory_order_relaxed)) return false;
+  if (stopping_.load(std::memory_order_relaxed) || closing_.load(std::memory_order_relaxed)) return false;
   try {
     SignalsBlocked blocked;
     Helper& helper = helpers_[next];

@@ -40,6 +40,9 @@ class REGATTA_SHARED Pool : public Company {
   void look_up() override;
   // Ends the threads when their tasks are done; they start again when there is work.
   void stop_threads();
+  void end();
+  // Whether the calling thread is in one of its bodies.
+  bool runs_here() const;
 
   unsigned helpers() const { return helper_count_; }
   unsigned loop_threads() const { return most_; }
@@ -57,6 +60,7 @@ class REGATTA_SHARED Pool : public Company {
 
   // Threads, in pool-threads.hpp.
   bool start_one();
+  void release_threads();
   void rouse();
   void call_helpers(int count);
   void serve(Helper& me);
@@ -81,6 +85,7 @@ class REGATTA_SHARED Pool : public Company {
 
   // Tasks, in pool-tasks.hpp.
   void add_task(Group& group, Task* task);
+  void drop_task(Task* task);
   void push_alone(Task* task);
   void update_list(Group& group);
   Task* fetch_task(Helper* me, Group* group);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -82,24 +84,30 @@ class REGATTA_SHARED Process {
  public:
   explicit Process(Process* parent)
       : before_fork(parent), last_poll(0), polling(false), main_loops(0), pool(nullptr), threads(0),
-        forced_threads(0), host_(), interrupts_(0), reported_(0), live_(0) {
-    main_thread_ = parent ? parent->main_thread_ : std::this_thread::get_id();
-    if (!parent) return;
-    host_ = parent->host_;
-    forced_threads = parent->forced_threads;
+        forced_threads(0), main_thread_(std::this_thread::get_id()), host_(nullptr), interrupts_(0),
+        reported_(0), live_(0), ending_(false) {
+    if (parent) main_thread_.store(parent->main_thread_.load());
+    hosts_.emplace_back(new Host(parent ? parent->host() : Host()));
+    host_.store(hosts_.back().get(), std::memory_order_release);
+    if (parent) forced_threads = parent->forced_threads;
   }
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
   bool in_child() const { return mark_.in_child(); }
-  bool on_main() const { return std::this_thread::get_id() == main_thread_; }
-
-  // For the main thread, before there are other threads.
-  void set_host(const Host& host) {
-    main_thread_ = std::this_thread::get_id();
-    host_ = host;
+  // relaxed: a thread finds its own number only where it has stored that itself.
+  bool on_main() const {
+    return std::this_thread::get_id() == main_thread_.load(std::memory_order_relaxed);
   }
-  const Host& host() const { return host_; }
+
+  // For the thread that becomes the main one; others may be at work. Hosts before are kept, since one
+  // of their functions may be running.
+  void set_host(const Host& host) {
+    main_thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    hosts_.emplace_back(new Host(host));
+    host_.store(hosts_.back().get(), std::memory_order_release);
+  }
+  const Host& host() const { return *host_.load(std::memory_order_acquire); }
 
   // Interrupts that the main thread has noticed so far. Work stops when the number is another than
   // when it began, so that no interrupt outlives what it was meant for.
@@ -108,6 +116,12 @@ class REGATTA_SHARED Process {
   void count_interrupt() {
     interrupts_.fetch_add(1, std::memory_order_relaxed);
     look_up();
+  }
+  // The program has begun to end: work ends as for an interrupt, and none begins in the background.
+  bool ending() const { return ending_.load(std::memory_order_relaxed); }
+  void begin_end() {
+    ending_.store(true, std::memory_order_relaxed);
+    count_interrupt();
   }
   // Of these, how many have been thrown on the main thread.
   std::uint32_t reported() const { return reported_.load(std::memory_order_relaxed); }
@@ -120,11 +134,12 @@ class REGATTA_SHARED Process {
   // In a forked child, the state of its parent: kept reachable, for leak checkers, and never used.
   Process* const before_fork;
 
-  // The main thread's own: when it last asked its host, whether it is just doing so, and in how
-  // many loops it is at the moment.
+  // The main thread's own: when it last asked its host, whether it is just doing so, in how many loops
+  // it is at the moment, and what a function of the host has thrown and nobody got.
   Ticks last_poll;
   bool polling;
   int main_loops;
+  std::exception_ptr host_error;
 
   // Main thread only: whether other threads may be at work.
   bool has_company() {
@@ -160,12 +175,14 @@ class REGATTA_SHARED Process {
   unsigned forced_threads;
 
  private:
-  std::thread::id main_thread_;
-  Host host_;
+  std::atomic<std::thread::id> main_thread_;
+  std::vector<std::unique_ptr<const Host>> hosts_;
+  std::atomic<const Host*> host_;  // the last; acquire and release: who reads it reads what is there
   ForkMark mark_;
   std::atomic<std::uint32_t> interrupts_;
   std::atomic<std::uint32_t> reported_;
   std::atomic<long> live_;
+  std::atomic<bool> ending_;
   std::mutex company_mutex_;
   std::vector<Company*> company_;
 };

@@ -49,9 +49,9 @@ class Thread {
   // threads may be left by an exception. What the thread throws is lost then.
   ~Thread() {
     if (!thread_.joinable()) return;
-    if (&end_->process != &detail::process()) {
-      // A forked child has no such thread, and std::thread may not be destroyed unjoined.
-      static_cast<void>(new std::thread(std::move(thread_)));
+    // Nor can a thread that has called exit() wait for itself.
+    if (of_parent() || thread_.get_id() == std::this_thread::get_id()) {
+      forget();
       return;
     }
     wait_for_end();
@@ -68,6 +68,11 @@ class Thread {
   // Throws what the thread has thrown, or UserInterruptException when it has ended.
   void join() {
     if (!thread_.joinable()) throw std::system_error(std::make_error_code(std::errc::invalid_argument));
+    if (of_parent()) {
+      forget();
+      stop("a Thread started before a fork was joined in the child, which does not have it: join it in "
+           "the parent");
+    }
     wait_for_end();
     thread_.join();
     const std::shared_ptr<End> end = std::move(end_);
@@ -78,6 +83,10 @@ class Thread {
   }
 
   void detach() {
+    if (joinable() && of_parent()) {
+      forget();
+      return;
+    }
     thread_.detach();
     end_.reset();
   }
@@ -130,6 +139,15 @@ class Thread {
     }
     end->process.live_end();
     end->reach();
+  }
+
+  // A forked child has no such thread.
+  bool of_parent() const { return &end_->process != &detail::process(); }
+
+  // Where the thread cannot be waited for: std::thread may not be destroyed unjoined.
+  void forget() {
+    static_cast<void>(new std::thread(std::move(thread_)));
+    end_.reset();
   }
 
   // An interrupt reaches the thread when it checks for one.

@@ -85,6 +85,8 @@ class ThreadPool {
     detail::Pool* const pool = pool_.load(std::memory_order_acquire);
     // A forked child has the pool's memory, but no threads to end.
     if (!pool || &pool->process() != &detail::process()) return;
+    // A body has called exit(), which destroys static objects: the system takes the pool back.
+    if (pool->runs_here()) return;
     if (detail::unwinding() != unwinding_) pool->root().cancel();
     pool->finish(pool->root());
     delete pool;
