@@ -27,7 +27,7 @@ inline void Pool::push(Group& group, Task* task) {
   task->interrupts = interrupts_before(process_);
   task->cancels = group.cancelled.load(std::memory_order_relaxed);
   if (group.by_index) task->index += group.pushed.fetch_add(1, std::memory_order_relaxed);
-  if (!group.has_room()) wait_until(group, &Group::has_space);
+  if (!group.has_room()) make_room(group);
   // Before the task can be seen, so that the count is never less than the tasks that exist.
   group.pending.fetch_add(1, std::memory_order_relaxed);
   if (helper_count_ == 0 || (started() == 0 && !start_one())) {
@@ -41,6 +41,23 @@ inline void Pool::push(Group& group, Task* task) {
              groups_.any()) {
     start_one();
   }
+}
+
+// A thread that may run tasks runs a few and pushes on: neither it nor another has to sleep and be
+// woken then. Else it waits for many to be done.
+REGATTA_NOINLINE inline void Pool::make_room(Group& group) {
+  if (may_help() && !too_deep()) {
+    const SeatLease seat(*this, true);
+    Helper* const me = seat.helper();
+    for (std::uint32_t i = 0; me && i < TaskRing::places && !group.has_space(); ++i) {
+      Task* const task = find_task(me, &group);
+      if (!task) break;
+      finish_task(task, me, me->desk);
+    }
+    if (me) report_done(*me);
+    if (process_.on_main()) poll_if_due(process_, us_since(process_.last_poll));
+  }
+  if (!group.has_room()) wait_until(group, &Group::has_space);
 }
 
 // When the program ends.
@@ -62,7 +79,9 @@ inline bool Pool::runs_here() const {
 inline void Pool::add_task(Group& group, Task* task) {
   if (!group.queue.add(task)) return;
   std::lock_guard<std::mutex> lock(tasks_mutex_);
-  if (!group.listed.load(std::memory_order_relaxed)) groups_.add(group);
+  // A thread that was taking tasks just then may have taken this one as well. A group without tasks
+  // must not be listed: it may be destroyed before anybody looks there.
+  if (!group.listed.load(std::memory_order_relaxed) && !group.queue.empty()) groups_.add(group);
 }
 
 // Where there is no thread to run it the task runs at once, as far as the stack allows; what is
@@ -278,24 +297,25 @@ inline SeatLease::SeatLease(Pool& pool, bool wanted) : helper_(nullptr), lent_(n
 // this wait on the stack, and there may be any number of them.
 inline void Pool::wait_until(Group& group, bool (Group::*wanted)() const) {
   if ((group.*wanted)()) return;
-  const bool inside = frame_here().pool == this;
-  if (inside && too_deep() && wait_elsewhere(group, wanted)) return;
+  if (frame_here().pool == this && too_deep() && wait_elsewhere(group, wanted)) return;
   const bool main = process_.on_main();
-  const bool helps = inside || most_ > helper_count_ || started() == 0;
+  const bool helps = may_help();
   const SeatLease seat(*this, helps);
   Helper* const me = seat.helper();
-  Ticks since = ticks_now();
-  while (!(group.*wanted)()) {
-    if (main) poll_if_due(process_, us_since(process_.last_poll));
-    const bool now = helps || (alone_ && us_since(since) > 2.0 * poll_us);
+  // To look at the clock takes as long as a small task, so that it is done once for each.
+  Ticks now = ticks_now();
+  for (Ticks since = now; !(group.*wanted)();) {
+    if (main) poll_if_due(process_, us_between(process_.last_poll, now));
+    const bool takes = helps || (alone_ && us_between(since, now) > 2.0 * poll_us);
     Group* const only = started() > 0 ? &group : nullptr;
-    if (Task* const task = now ? find_task(me, only) : nullptr) {
+    if (Task* const task = takes ? find_task(me, only) : nullptr) {
       finish_task(task, me, me ? me->desk : nullptr);
-      since = ticks_now();
+      since = now = ticks_now();
       continue;
     }
     if (me) report_done(*me);
-    if (us_since(since) < spin_us) {
+    now = ticks_now();
+    if (us_between(since, now) < spin_us) {
       pause_cpu(4);
       continue;
     }

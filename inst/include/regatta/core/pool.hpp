@@ -85,6 +85,7 @@ class REGATTA_SHARED Pool : public Company {
 
   // Tasks, in pool-tasks.hpp.
   void add_task(Group& group, Task* task);
+  void make_room(Group& group);
   void drop_task(Task* task);
   void push_alone(Task* task);
   void update_list(Group& group);
@@ -98,9 +99,16 @@ class REGATTA_SHARED Pool : public Company {
   void wait_until(Group& group, bool (Group::*wanted)() const);
   bool wait_elsewhere(Group& group, bool (Group::*wanted)() const);
 
-  double us_since(Ticks then) const {
-    return static_cast<double>(ticks_now() - then) / ticks_per_us_;
+  // Whether the calling thread may run tasks while it waits. One that counts as none of the pool's
+  // threads may not: a pool made for `n` threads runs no more than `n` tasks at once.
+  bool may_help() const {
+    return frame_here().pool == this || most_ > helper_count_ || started() == 0;
   }
+
+  double us_between(Ticks then, Ticks now) const {
+    return static_cast<double>(now - then) / ticks_per_us_;
+  }
+  double us_since(Ticks then) const { return us_between(then, ticks_now()); }
 
   // Whether units of this cost, in ticks, are worth waking a helper for.
   bool is_enough(Unit units, double cost) const {
