@@ -38,6 +38,7 @@ typedef struct {
   _Atomic int64_t cancel;      /* element the parent wants interrupted, -1 none */
   _Atomic int32_t ended_by;    /* signal on which the worker killed its group, itself too */
   _Atomic int32_t waiting;     /* the worker sleeps until its control pipe has a byte */
+  _Atomic int32_t damaged;     /* it has found something in its ring that it has not written */
   _Atomic int32_t draining[RG_STREAMS];
   _Atomic int64_t drained[RG_STREAMS]; /* bytes the parent has read from the stream */
   _Atomic int32_t claim_size;

@@ -317,12 +317,14 @@ static void add_death(batch *b, int w, pid_t pid, int64_t element, const rg_proc
    element that it had begun last, which is the one that is lost, or -1. */
 static int64_t recover_unread(rg_pool *pool, int w) {
   int64_t last = -1;
-  const rg_task *tasks = pool->control->tasks;
+  rg_task *tasks = pool->control->tasks;
   for (int pass = 0; pass < 2; pass++) {
     for (int64_t e = 0; e < pool->elements; e++) {
       if (pool->settled[e] || tasks[e].start == 0 || tasks[e].worker != w) continue;
       if (pass == 0 && (last < 0 || tasks[e].start >= tasks[last].start)) last = e;
-      if (pass == 1 && e != last) rg_queue_push(pool->control, &e, 1);
+      if (pass == 0 || e == last) continue;
+      tasks[e].start = 0; /* this worker's successor has not begun it */
+      rg_queue_push(pool->control, &e, 1);
     }
   }
   return last;
@@ -343,6 +345,7 @@ static void take_death(batch *b, int w, rg_process_end *end) {
   int told = atomic_load(&slot->ended_by);
   if (end->signal == SIGKILL && told != 0) end->signal = told;
   int64_t current = current_of(pool, w);
+  worker->damaged |= atomic_load(&slot->damaged);
   /* Its end has arrived. */
   if (!worker->damaged && atomic_load(&slot->begun) == worker->ends) current = -1;
   if (worker->damaged) current = recover_unread(pool, w);
@@ -352,6 +355,7 @@ static void take_death(batch *b, int w, rg_process_end *end) {
   if (current >= 0 && pool->control->tasks[current].end == 0) {
     pool->control->tasks[current].end = rg_clock_now();
   }
+  if (current >= 0) pool->settled[current] = 1; /* it is the driver's to have it begun anew */
   add_death(b, w, pid, current, end);
   rg_fork_pool_close_worker(worker);
 }

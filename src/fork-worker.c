@@ -40,6 +40,7 @@ static struct {
   int64_t ended; /* when the last element did, which is when the next one begins */
   int64_t rung;
   int64_t sent[RG_STREAMS]; /* stream lengths that the parent has been told */
+  uint64_t produced;        /* where the end of the ring is */
 } worker;
 
 /* A batch is to take about this long: long enough to hide the cost of claiming it, short
@@ -182,9 +183,20 @@ static int64_t stream_length(int s) {
   }
 }
 
+/* Nobody but this worker moves the end of its ring: if it is elsewhere, code of the element that is
+   running has written where it should not. It ends at once, so that it is this element that is
+   lost and not one that comes after it. */
+static void leave_if_overwritten(void) {
+  if (rg_ring_end(&worker.slot->ring) == worker.produced) return;
+  atomic_store(&worker.slot->damaged, 1);
+  rg_process_end_children();
+  rg_process_leave(1);
+}
+
 static void commit(rg_record *header, const void *payload, size_t size) {
   rg_ring *ring = &worker.slot->ring;
   rg_record *record;
+  leave_if_overwritten();
   while (!(record = rg_ring_reserve(ring, (uint32_t)size))) {
     atomic_store(&worker.slot->waiting, 1);
     ring_doorbell(rg_clock_now());
@@ -201,6 +213,7 @@ static void commit(rg_record *header, const void *payload, size_t size) {
   record->tries = header->tries;
   memcpy(rg_record_payload(record), payload, size);
   rg_ring_commit(ring, record);
+  worker.produced = rg_ring_end(ring);
 }
 
 /* Whether the parent has read, or is reading, what it has not yet been told the owner of. */
@@ -472,6 +485,7 @@ static void reset_slot(rg_slot *slot) {
   atomic_store(&slot->cancel, -1);
   atomic_store(&slot->waiting, 0);
   atomic_store(&slot->ended_by, 0);
+  atomic_store(&slot->damaged, 0);
   for (int s = 0; s < RG_STREAMS; s++) {
     atomic_store(&slot->drained[s], 0);
     atomic_store(&slot->draining[s], 0);

@@ -84,6 +84,7 @@ int main(void) {
         FIELD(rg_slot, ended_by, "signal on which the worker has ended its group and itself",
               "worker"),
         FIELD(rg_slot, waiting, "the worker sleeps until it is woken", "both"),
+        FIELD(rg_slot, damaged, "it has found in its ring what it has not written", "worker"),
         FIELD(rg_slot, draining, "for each stream: it is being read", "parent"),
         FIELD(rg_slot, drained, "for each stream: bytes read from it", "parent"),
         FIELD(rg_slot, claim_size, "size of the claim", "worker; parent after its death"),

@@ -16,4 +16,12 @@ as_other_user <- function(command) {
   )
 }
 
+# `become`: the command that makes another user of what follows it; `dir` is to be written by that one.
+skip_unless_reachable <- function(become, dir) {
+  reach <- sprintf("test -r '%s/DESCRIPTION' -a -w '%s'", find.package("regatta"), dir)
+  if (processx::run(become[[1L]], c(become[-1L], "sh", "-c", reach), FALSE)$status != 0L) {
+    testthat::skip("the library or the temporary folder is closed to an ordinary user")
+  }
+}
+
 shm_path <- function(name) file.path("/dev/shm", sub("^/", "", name))

@@ -227,8 +227,7 @@ test_that("a C stack overflow in a worker is an R error, as in the session", {
       index = vapply(good, `[[`, 0L, 1L), pids = length(unique(vapply(good, `[[`, 0L, 2L)))
     )
   }, list(library = library))$value
-  expect_identical(got$classes[[1L]][[1L]], "regatta_error_element")
-  expect_identical(got$classes[[2L]][[1L]], "regatta_error_element")
+  for (class in got$classes) expect_true("regatta_error_element" %in% class)
   expect_match(got$text, "C stack")
   expect_identical(got$index, c(1L, 3L, 4L, 6L, 7L, 8L))
   expect_identical(got$pids, 1L)

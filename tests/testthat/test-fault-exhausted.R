@@ -99,10 +99,7 @@ test_that("with few processes left there are fewer workers or a clear error, and
   dir.create(dir)
   withr::defer(unlink(dir, recursive = TRUE))
   Sys.chmod(dir, "1777", use_umask = FALSE)
-  reach <- sprintf("test -r '%s/DESCRIPTION' -a -w '%s'", find.package("regatta"), dir)
-  if (processx::run(become[[1L]], c(become[-1L], "sh", "-c", reach), FALSE)$status != 0L) {
-    skip("the library or the temporary folder is closed to an ordinary user")
-  }
+  skip_unless_reachable(become, dir)
   classes <- expect_clean_outcomes(under_limits(
     "nproc", 1:6, become = become, env = c(TMPDIR = dir, HOME = dir), base = dir
   ))

@@ -40,9 +40,12 @@ test_that("another user cannot attach", {
   withr::defer(unlink(folder, recursive = TRUE))
   shared <- shm_share(runif(1e6))
   bytes <- with_shm_handles(serialize(shared, NULL))
+  become <- c("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+  Sys.chmod(folder, "1777", use_umask = FALSE)
+  skip_unless_reachable(become, folder)
   got <- fault_run(
     function(bytes) tryCatch(unserialize(bytes), error = conditionMessage), list(bytes),
-    wrap = c("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"), base = folder
+    wrap = become, base = folder
   )$value
   expect_match(got, "cannot attach 8.0 MB of shared memory of process [0-9]+: Permission denied")
 })

@@ -92,11 +92,11 @@ test_that("a SIGCHLD handler that takes every child's status loses no result", {
         if (i == 2L) tools::pskill(Sys.getpid(), tools::SIGKILL)
         i
       }, .control = control))
-      list(sums = vapply(values, sum, 0), rest = dead[-2L], class = class(dead[[2L]])[[1L]])
+      list(sums = vapply(values, sum, 0), rest = dead[-2L], class = class(dead[[2L]]))
     }, list(library = library, how = how))$value
     expect_identical(got$sums, 1:20 * 2e4)
     expect_identical(got$rest, list(1L, 3L, 4L))
-    expect_identical(got$class, "regatta_error_death")
+    expect_true("regatta_error_death" %in% got$class)
   }
 })
 

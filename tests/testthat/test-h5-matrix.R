@@ -205,5 +205,6 @@ test_that("print, format and str show what there is", {
 })
 
 test_that("nothing is left behind", {
-  expect_no_detritus(detritus)
+  # parallel::mclapply() was used, see expect_no_detritus().
+  expect_no_detritus(detritus, except = "^child process .*state Z")
 })

@@ -212,5 +212,6 @@ test_that("statistics are computed in forked workers", {
 })
 
 test_that("nothing is left behind", {
-  expect_no_detritus(detritus)
+  # parallel::mclapply() was used, see expect_no_detritus().
+  expect_no_detritus(detritus, except = "^child process .*state Z")
 })

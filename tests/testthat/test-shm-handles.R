@@ -155,7 +155,7 @@ test_that("a node that is reached through something else is sent the data", {
   node <- processx::process$new(file.path(R.home("bin"), "Rscript"), c(
     "-e", "parallel:::.workRSOCK()", "MASTER=localhost", paste0("PORT=", port + 1L), "OUT=",
     "SETUPTIMEOUT=60", "TIMEOUT=60", "XDR=FALSE", "SETUPSTRATEGY=sequential"
-  ), env = c("current", R_LIBS = paste(.libPaths(), collapse = ":")))
+  ), env = c("current", R_LIBS = paste(.libPaths(), collapse = ":"), TMPDIR = withr::local_tempdir()))
   withr::defer(node$kill())
   con <- socketAccept(server, blocking = TRUE, open = "a+b", timeout = 60)
   close(server)
