@@ -24,7 +24,8 @@ local_cluster <- function(n = 2L, wrap = NULL, frame = parent.frame()) {
         stopped <- try(parallel::stopCluster(cluster[w]), silent = TRUE)
         if (inherits(stopped, "try-error")) close(cluster[[w]]$con) # it had died
       }
-      if (is.null(wrap)) wait_until(function() !any(dir.exists(file.path("/proc", pids))))
+      # The nodes are children of init, which may take seconds to collect one that has ended.
+      if (is.null(wrap)) wait_until(function() !any(vapply(pids, is_running, NA)))
     },
     envir = frame
   )
