@@ -1,20 +1,22 @@
 detritus <- detritus_snapshot()
 
 # What a vector stands on: handed over by a handle, or a result of a map, alone or with another one on
-# the same memory.
+# the same memory. Each gives n such vectors, by one map: to fork takes more time than all the rest.
 origins <- list(
-  shared = function(x) shm_share(x, min = 0),
-  received = function(x) {
-    keep <- shm_share(x, min = 0)
-    unserialize(with_shm_handles(serialize(keep, NULL)))
+  shared = function(x, n = 1L) lapply(seq_len(n), function(i) shm_share(x, min = 0)),
+  received = function(x, n = 1L) {
+    lapply(seq_len(n), function(i) {
+      keep <- shm_share(x, min = 0)
+      unserialize(with_shm_handles(serialize(keep, NULL)))
+    })
   },
-  result = function(x) {
-    par_lapply(1L, function(i) x, .control = two_workers(workers = 1L, shm_min = 0))[[1L]]
+  result = function(x, n = 1L) {
+    par_lapply(seq_len(n), function(i) x, .control = two_workers(workers = 1L, shm_min = 0))
   },
-  twin = function(x) {
-    both <- par_lapply(1L, function(i) x, .control = two_workers(workers = 1L, shm_min = 0))
-    again <- par_lapply(1:2, function(i) both[[1L]], .control = two_workers(shm_min = 0))
-    again[[2L]]
+  twin = function(x, n = 1L) {
+    both <- par_lapply(seq_len(n), function(i) x, .control = two_workers(workers = 1L, shm_min = 0))
+    again <- par_lapply(rep(seq_len(n), 2L), function(i) both[[i]], .control = two_workers(shm_min = 0))
+    again[n + seq_len(n)]
   }
 )
 
@@ -22,17 +24,21 @@ test_that("a changed vector of any type travels as what its holder sees", {
   turn <- 0L
   poke <- shm_poke()
   routes <- shm_routes()
+  changes <- shm_changes(poke)
   wrong <- character()
   for (kind in shm_kinds) {
     plain <- shm_example(kind)
     value <- shm_other(kind)
     for (origin in c("received", "result", "twin")) {
-      for (change in names(shm_changes(poke))) {
-        x <- origins[[origin]](plain)
+      vectors <- stats::setNames(origins[[origin]](plain, length(changes)), names(changes))
+      for (change in names(changes)) {
+        x <- vectors[[change]]
+        # As if it had never been in a list.
+        vectors[change] <- list(NULL)
         expect_true(is_shm(x))
-        seen <- shm_changes(poke)[[change]](x, 5L, value)
+        seen <- changes[[change]](x, 5L, value)
         wanted <- seen
-        expected <- shm_changes(poke)[[change]](shm_copy(plain), 5L, value)
+        expected <- changes[[change]](shm_copy(plain), 5L, value)
         if (!identical(wanted, expected)) wrong <- c(wrong, paste(kind, origin, change))
         # All of them are tried in test-shm-random.R.
         turn <- turn %% (length(routes) - 2L) + 1L
@@ -113,25 +119,29 @@ test_that("a worker's and a node's changes come back, and nobody else sees them"
     plain <- shm_example(kind)
     value <- shm_other(kind)
     expected <- replace(plain, 2L, value)
-    for (origin in names(origins)) {
-      x <- origins[[origin]](plain)
-      got <- par_lapply(1:2, function(i) {
-        poke(x, 2L, value)
-        x
-      }, .control = control)
-      expect_identical(got, list(expected, expected), info = paste(kind, origin))
-      expect_identical(par_value(par_call(poke(x, 2L, value), .control = control)), expected)
-      change <- function(v, value) {
-        v[2L] <- value
-        v
-      }
-      environment(change) <- globalenv()
-      expect_identical(parallel::clusterCall(cluster, change, x, value)[[1L]], expected)
-      on_node <- par_lapply(1L, function(i) {
+    vectors <- lapply(origins, function(origin) origin(plain)[[1L]])
+    in_workers <- par_lapply(1:2, function(i) {
+      for (x in vectors) poke(x, 2L, value)
+      vectors
+    }, .control = control)
+    on_node <- par_lapply(1L, function(i) {
+      lapply(vectors, function(x) {
         x[2L] <- value
         x
-      }, .on = cluster, .control = two_workers(workers = NULL, shm_min = 0))
-      expect_identical(on_node[[1L]], expected, info = paste(kind, origin))
+      })
+    }, .on = cluster, .control = two_workers(workers = NULL, shm_min = 0))[[1L]]
+    change <- function(v, value) {
+      v[2L] <- value
+      v
+    }
+    environment(change) <- globalenv()
+    for (origin in names(origins)) {
+      x <- vectors[[origin]]
+      got <- lapply(in_workers, function(one) one[[origin]])
+      expect_identical(got, list(expected, expected), info = paste(kind, origin))
+      expect_identical(par_value(par_call(poke(x, 2L, value), .control = control)), expected)
+      expect_identical(parallel::clusterCall(cluster, change, x, value)[[1L]], expected)
+      expect_identical(on_node[[origin]], expected, info = paste(kind, origin))
       expect_identical(x, plain, info = paste(kind, origin))
     }
   }
