@@ -1,35 +1,42 @@
 # A cluster of parallel that is stopped at the end of the caller and that has gone when it is.
 # `wrap` is a command that is put before Rscript on the nodes.
 local_cluster <- function(n = 2L, wrap = NULL, frame = parent.frame()) {
+  started <- cluster_start(n, wrap)
+  withr::defer(started$stop(), envir = frame)
+  started$cluster
+}
+
+# The same for several tests: a list of `cluster` and of `stop`, a function.
+cluster_start <- function(n = 2L, wrap = NULL) {
   testthat::skip_if_not_installed("parallel")
   # Where a node that was killed leaves its temporary files, they go with the folder.
-  folder <- withr::local_tempdir(.local_envir = frame)
+  folder <- tempfile("cluster-")
+  dir.create(folder)
   withr::local_envvar(
     R_LIBS = paste(.libPaths(), collapse = ":"), R_TESTS = "", TMPDIR = folder
   )
   rscript <- file.path(R.home("bin"), "Rscript")
   if (!is.null(wrap)) {
-    script <- withr::local_tempfile(lines = c(
+    script <- file.path(folder, "rscript")
+    writeLines(c(
       "#!/bin/sh", sprintf("exec %s \"$@\"", paste(shQuote(c(wrap, rscript)), collapse = " "))
-    ), .local_envir = frame)
+    ), script)
     Sys.chmod(script, "755")
     rscript <- script
   }
   # makePSOCKcluster() draws a port from the session's generator.
   cluster <- withr::with_preserve_seed(parallel::makePSOCKcluster(n, rscript = rscript))
   pids <- unlist(parallel::clusterCall(cluster, Sys.getpid))
-  withr::defer(
-    {
-      for (w in seq_along(cluster)) {
-        stopped <- try(parallel::stopCluster(cluster[w]), silent = TRUE)
-        if (inherits(stopped, "try-error")) close(cluster[[w]]$con) # it had died
-      }
-      # The nodes are children of init, which may take seconds to collect one that has ended.
-      if (is.null(wrap)) wait_until(function() !any(vapply(pids, is_running, NA)))
-    },
-    envir = frame
-  )
-  cluster
+  stop <- function() {
+    for (w in seq_along(cluster)) {
+      stopped <- try(parallel::stopCluster(cluster[w]), silent = TRUE)
+      if (inherits(stopped, "try-error")) close(cluster[[w]]$con) # it had died
+    }
+    # The nodes are children of init, which may take seconds to collect one that has ended.
+    if (is.null(wrap)) wait_until(function() !any(vapply(pids, is_running, NA)))
+    unlink(folder, recursive = TRUE)
+  }
+  list(cluster = cluster, stop = stop)
 }
 
 # Nodes as they are on another machine: they see neither the session's processes nor its memory.

@@ -1,5 +1,13 @@
 detritus <- detritus_snapshot()
 
+# Two nodes for all tests that leave them as they were, started by the first; a node takes longer to
+# start than most tests to run.
+common <- NULL
+common_cluster <- function(n = 2L) {
+  if (is.null(common)) common <<- cluster_start(2L)
+  common$cluster[seq_len(n)]
+}
+
 numbers <- function(n) seq_len(n) + 0.5
 
 # `code` is interrupted, or this is soon after it, and the cluster can be used at once.
@@ -18,7 +26,7 @@ expect_interrupted <- function(cl, code) {
 }
 
 test_that("every verb gives on a cluster what it gives on forked workers", {
-  cl <- local_cluster()
+  cl <- common_cluster()
   two <- on_cluster(workers = 2L)
   both <- function(call) {
     call <- substitute(call)
@@ -82,7 +90,7 @@ test_that("large objects that FUN has captured are shared, once for all workers"
 })
 
 test_that("what is sent for an object in shared memory is a handle, both ways", {
-  cl <- local_cluster(1L)
+  cl <- common_cluster(1L)
   shared <- shm_share(numbers(1e6))
   got <- par_lapply(1:2, function(i) if (i == 1) shared else shared + 0, .on = cl,
     .control = on_cluster())
@@ -99,7 +107,7 @@ test_that("what is sent for an object in shared memory is a handle, both ways", 
 })
 
 test_that("an array is written in place by the nodes", {
-  cl <- local_cluster()
+  cl <- common_cluster()
   x <- shm_array(c(4, 3))
   count <- shm_counter(0)
   par_lapply(1:3, function(j) {
@@ -112,7 +120,7 @@ test_that("an array is written in place by the nodes", {
 })
 
 test_that("output and conditions arrive in their order, while the element runs", {
-  cl <- local_cluster(1L)
+  cl <- common_cluster(1L)
   seen <- character()
   note <- function(text) seen <<- c(seen, text)
   flag <- shm_counter(0)
@@ -160,7 +168,7 @@ test_that("output and conditions arrive in their order, while the element runs",
 })
 
 test_that("errors carry index, pid, class and calls; the other elements are there", {
-  cl <- local_cluster()
+  cl <- common_cluster()
   f <- function(i) {
     inner <- function(secret) rlang::abort("wrong", class = "mine", secret = secret)
     if (i == 2) inner(42) else i
@@ -191,7 +199,7 @@ test_that("errors carry index, pid, class and calls; the other elements are ther
 })
 
 test_that("an error ends what the other nodes do, and the cluster can be used at once", {
-  cl <- local_cluster()
+  cl <- common_cluster()
   begun <- shm_counter(0)
   expect_error(
     par_lapply(1:2, function(i) {
@@ -207,7 +215,7 @@ test_that("an error ends what the other nodes do, and the cluster can be used at
 })
 
 test_that("Ctrl-C ends a run and leaves the cluster usable, again and again", {
-  cl <- local_cluster()
+  cl <- common_cluster()
   session <- Sys.getpid()
   for (round in 1:5) {
     expect_interrupted(cl, {
@@ -220,7 +228,7 @@ test_that("Ctrl-C ends a run and leaves the cluster usable, again and again", {
 })
 
 test_that("an interrupt that comes at any moment leaves no half message behind", {
-  cl <- local_cluster()
+  cl <- common_cluster()
   for (delay in seq(0, 0.12, by = 0.01)) {
     expect_interrupted(cl, {
       system(sprintf("(sleep %.3f; kill -INT %d) &", delay, Sys.getpid()))
@@ -295,7 +303,7 @@ test_that("a node that dies loses its element and no other", {
 })
 
 test_that("random numbers are those of forked workers and the node's own go on", {
-  cl <- local_cluster()
+  cl <- common_cluster()
   set <- function() assign(".Random.seed", c(10407L, 1:6), envir = globalenv())
   parallel::clusterCall(cl, set)
   expected <- parallel::clusterCall(cl, function() runif(2))
@@ -338,7 +346,7 @@ test_that("a node has the variables of the workspace for the run and is then as 
 })
 
 test_that("a map inside of a node forks, within the node's share", {
-  cl <- local_cluster()
+  cl <- common_cluster()
   got <- par_lapply(1:2, function(i) {
     unlist(regatta::par_lapply(1:3, function(j) i * j,
       .control = regatta::par_control(workers = 2L, progress = FALSE)))
@@ -374,7 +382,7 @@ test_that("a node that cannot share memory gets the data; what needs the memory 
 })
 
 test_that("what an abandoned run left unread is no reply to the next one", {
-  cl <- local_cluster(1L)
+  cl <- common_cluster(1L)
   handle <- par_call({
     cat("a")
     1
@@ -385,7 +393,7 @@ test_that("what an abandoned run left unread is no reply to the next one", {
 })
 
 test_that("fewer workers than nodes, one node, and forked nodes will do", {
-  cl <- local_cluster()
+  cl <- common_cluster()
   pids <- par_lapply(1:4, function(i) Sys.getpid(), .on = cl, .control = on_cluster(workers = 1L))
   expect_length(unique(pids), 1L)
   expect_length(par_last()$workers$pid, 1L)
@@ -415,7 +423,7 @@ test_that("clusters that have no sockets will do", {
 })
 
 test_that("a node without this version of the package says so", {
-  cl <- local_cluster(1L)
+  cl <- common_cluster(1L)
   local_function("regatta_version", function() "99.0")
   expect_snapshot(
     error = TRUE, par_lapply(1, identity, .on = cl, .control = on_cluster()),
@@ -424,5 +432,6 @@ test_that("a node without this version of the package says so", {
 })
 
 test_that("nothing is left behind", {
+  if (!is.null(common)) common$stop()
   expect_no_detritus(detritus)
 })
