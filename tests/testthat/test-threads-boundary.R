@@ -121,8 +121,16 @@ expect_boundary <- function(got) {
   expect_true(got$swallowed)
 }
 
+# Compiled by the first test that needs it.
+boundary_folder <- withr::local_tempdir("threads-boundary-")
+boundary_library <- function() {
+  kept <- file.path(boundary_folder, paste0("threads-boundary", .Platform$dynlib.ext))
+  if (!file.exists(kept)) file.copy(threads_compile("threads-boundary.cpp"), kept)
+  kept
+}
+
 test_that("errors, restarts, jumps and interrupts pass through C++ as through R", {
-  library <- threads_compile("threads-boundary.cpp")
+  library <- boundary_library()
   got <- fault_run(boundary_outcomes, list(library, 0L))$value
   expect_identical(got$tried, 243L)
   expect_boundary(got)
@@ -130,11 +138,12 @@ test_that("errors, restarts, jumps and interrupts pass through C++ as through R"
 
 test_that("they do with a garbage collection at every few allocations", {
   step <- as.integer(Sys.getenv("GCTORTURE_STEP", "20"))
-  library <- threads_compile("threads-boundary.cpp")
+  library <- boundary_library()
   got <- fault_run(boundary_outcomes, list(library, step), timeout = 600)$value
   expect_boundary(got)
 })
 
 test_that("nothing is left behind", {
+  unlink(boundary_folder, recursive = TRUE)
   expect_no_detritus(detritus)
 })
