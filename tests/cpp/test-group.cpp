@@ -279,7 +279,8 @@ TEST(memory_of_many_tasks_is_bounded_and_given_back) {
   pool.wait();
   CHECK(done.load() == 3000000);
   CHECK(most.load() - before < 16000000);
-  CHECK(memory_in_use() < before + 3000000);
+  // Blocks are kept: 2 x 16,384 of 144 bytes.
+  CHECK(memory_in_use() < before + 5000000);
 }
 
 TEST(a_task_that_waits_for_its_own_group_is_told_so) {

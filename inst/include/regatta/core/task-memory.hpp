@@ -66,7 +66,8 @@ class TaskMemory {
   }
 
  private:
-  static constexpr unsigned most_kept = 1 << 14;  // 2 MB
+  // 2 MB and what malloc() adds, of those returned; as many may be ready.
+  static constexpr unsigned most_kept = 1 << 14;
 
   static void* allocate() {
     void* const block = malloc(size);
