@@ -120,12 +120,6 @@ format.h5_sparse <- function(x, ...) {
   )
 }
 
-print.h5_sparse <- function(x, ...) {
-  writeLines(format(x, ...))
-  invisible(x)
-}
+print.h5_sparse <- print.h5_matrix
 
-str.h5_sparse <- function(object, ...) {
-  writeLines(paste0(" ", format(object)[[1L]]))
-  invisible(NULL)
-}
+str.h5_sparse <- str.h5_matrix

@@ -189,8 +189,7 @@ static int64_t stream_length(int s) {
 static void leave_if_overwritten(void) {
   if (rg_ring_end(&worker.slot->ring) == worker.produced) return;
   atomic_store(&worker.slot->damaged, 1);
-  rg_process_end_children();
-  rg_process_leave(1);
+  leave(1);
 }
 
 static void commit(rg_record *header, const void *payload, size_t size) {
