@@ -45,6 +45,47 @@ sends_handles <- function() {
   answer
 }
 
+# Called from C for each array, lock or counter that a handle may stand for: how each of what is being
+# serialised is held, in the order in which R comes to them (src/shm-wrapper.h), or NULL where the
+# object is not known. C code strikes out the answers that it has used.
+wrapped_views <- function() {
+  writer <- sys.nframe() - 1L
+  if (writer < 1L) {
+    return(NULL)
+  }
+  argument <- serialised_argument(sys.function(writer))
+  if (is.null(argument)) {
+    return(NULL)
+  }
+  frame <- sys.frame(writer)
+  views <- get0(".regatta_wrapped_views", frame, inherits = FALSE)
+  if (is.null(views)) {
+    object <- get(argument, frame)
+    views <- .Call(ffi_shm_wrapped, object, get0("refhook", frame, inherits = FALSE))
+    # A wrapper that has some class is an array's own, if it has not got that of something else.
+    if (any(views[[2L]] == 1L) && has_other_class(object)) {
+      views[[2L]][views[[2L]] == 1L] <- 2L
+    }
+    assign(".regatta_wrapped_views", views, envir = frame)
+  }
+  views
+}
+
+serialised_argument <- function(writer) {
+  if (identical(writer, base::serialize) || identical(writer, base::saveRDS)) {
+    "object"
+  } else if (is_function_of(writer, "nanonext", "request")) {
+    "data"
+  }
+}
+
+has_other_class <- function(x) {
+  inner <- unname(attributes(x))
+  if (is.list(x)) inner <- c(inner, unclass(x))
+  (is.atomic(x) && is.object(x) && .Call(ffi_shm_array_has_lost_class, x)) ||
+    any(vapply(inner, has_other_class, NA))
+}
+
 # For a function that serialises, the one that looks at its caller; NULL where nobody is known to use
 # it for a reader of this machine.
 known_sender <- function(writer) {

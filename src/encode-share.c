@@ -50,7 +50,8 @@ static SEXP share_numbers(SEXP x, int64_t size, const rg_share_sink *sink) {
 static SEXP share_leaf(SEXP x, const rg_share_sink *sink) {
   int64_t unit = TYPEOF(x) == STRSXP ? 8 : (int64_t)rg_shm_vector_unit(TYPEOF(x));
   int64_t size = (int64_t)XLENGTH(x) * unit;
-  if (size < sink->share_from || size == 0) return x;
+  if (size == 0) return x;
+  if (size < sink->share_from) return rg_shm_array_copy_wrapped(x);
   if (TYPEOF(x) == STRSXP) {
     if (rg_shm_string_has_handle(x, sink->arena)) return x;
     /* A result that R has not made the strings of, as as.character() leaves it, is sent as what they

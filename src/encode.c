@@ -75,19 +75,22 @@ static int encode_strings(SEXP x, rg_buffer *out) {
 
 /* R's serialisation into a buffer. */
 
-static void out_char(R_outpstream_t stream, int c) { append_byte(stream->data, (char)c); }
-
-static void out_bytes(R_outpstream_t stream, void *bytes, int size) {
-  append(stream->data, bytes, (size_t)size);
-}
-
 typedef struct {
   SEXP value;
   rg_arena *arena;
   int64_t share_from;
   rg_buffer *out;
   int found_foreign;
+  rg_wrapper_tail written;
 } encode_call;
+
+static void out_char(R_outpstream_t stream, int c) { append_byte(((encode_call *)stream->data)->out, (char)c); }
+
+static void out_bytes(R_outpstream_t stream, void *bytes, int size) {
+  encode_call *call = stream->data;
+  append(call->out, bytes, (size_t)size);
+  rg_wrapper_written(&call->written, bytes, size);
+}
 
 /* Writes to the arena; a stand-in serialises as the handle of the span. */
 static SEXP store_in_arena(SEXP x, const rg_piece *pieces, int count, void *data) {
@@ -128,8 +131,9 @@ static SEXP serialize_value(void *data) {
   struct R_outpstream_st stream;
   foreign_look look = {0, NULL};
   SEXP look_pointer = PROTECT(R_MakeExternalPtr(&look, R_NilValue, R_NilValue));
-  R_InitOutPStream(&stream, (R_pstream_data_t)call->out, R_pstream_binary_format, 3, out_char,
+  R_InitOutPStream(&stream, (R_pstream_data_t)call, R_pstream_binary_format, 3, out_char,
                    out_bytes, look_at_foreign, look_pointer);
+  rg_shm_view_watch(&call->written);
   R_Serialize(value, &stream);
   call->found_foreign = look.found;
   UNPROTECT(2);
@@ -155,7 +159,7 @@ int rg_encode(SEXP value, rg_arena *arena, int64_t share_from, rg_buffer *out) {
     append_byte(out, 'N');
   } else if (!(TYPEOF(value) == STRSXP ? encode_strings(value, out)
                                        : encode_atomic(value, out))) {
-    encode_call call = {value, arena, share_from, out, 0};
+    encode_call call = {.value = value, .arena = arena, .share_from = share_from, .out = out};
     append_byte(out, 'S');
     rg_shm_view_begin(arena, RG_COPY_NONE);
     R_UnwindProtect(serialize_value, &call, leave_context, NULL, NULL);

@@ -17,6 +17,7 @@
 #include "shm-share.h"
 #include "shm-string.h"
 #include "shm-vector.h"
+#include "shm-wrapper.h"
 #include "system.h"
 #include "sys-fork.h"
 #include "threads-share.h"
@@ -92,6 +93,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_semv_remove, 1),
     ENTRY(ffi_shm_array_assign, 4),
     ENTRY(ffi_shm_array_fill, 2),
+    ENTRY(ffi_shm_array_has_lost_class, 1),
     ENTRY(ffi_shm_array_is, 1),
     ENTRY(ffi_shm_array_new, 5),
     ENTRY(ffi_shm_array_plain, 1),
@@ -111,6 +113,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_shm_lock_with, 5),
     ENTRY(ffi_shm_peer_is_near, 1),
     ENTRY(ffi_shm_share, 3),
+    ENTRY(ffi_shm_wrapped, 2),
     ENTRY(ffi_system_hold_interrupts, 2),
     ENTRY(ffi_system_message, 1),
     ENTRY(ffi_threads_share, 1),

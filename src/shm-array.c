@@ -127,6 +127,27 @@ SEXP rg_shm_array_unwrap(SEXP x) {
   return find_array(x, &at) ? original(x, &at) : x;
 }
 
+/* Whether it is a wrapper around an array that has no class, or another one. */
+static int has_lost_class(SEXP x, place *at) {
+  if (!ALTREP(x) || rg_shm_vector_is(x) || Rf_inherits(x, rg_live_class(RG_LIVE_ARRAY))) return 0;
+  return find_array(x, at);
+}
+
+SEXP ffi_shm_array_has_lost_class(SEXP x) {
+  place at;
+  return Rf_ScalarLogical(has_lost_class(x, &at));
+}
+
+SEXP rg_shm_array_copy_wrapped(SEXP x) {
+  place at;
+  if (!has_lost_class(x, &at)) return x;
+  SEXP copy = PROTECT(Rf_allocVector(TYPEOF(x), at.length));
+  memcpy((void *)DATAPTR_RO(copy), at.data, (size_t)at.length * rg_shm_vector_unit(TYPEOF(x)));
+  SHALLOW_DUPLICATE_ATTRIB(copy, x);
+  UNPROTECT(1);
+  return copy;
+}
+
 /* Copies `count` elements of `unit` bytes from `from`, which has `have` elements and is read
    round and round from number `first` on. */
 static void copy_elements(char *to, const char *from, size_t unit, R_xlen_t first, R_xlen_t count,

@@ -27,6 +27,11 @@ void rg_shm_array_set_attributes(SEXP x, SEXP attributes);
    itself if it is none. */
 SEXP rg_shm_array_unwrap(SEXP x);
 
+/* An ordinary copy of a vector that R has wrapped an array in, and that is no array any more, and `x`
+   itself of any other. */
+SEXP rg_shm_array_copy_wrapped(SEXP x);
+SEXP ffi_shm_array_has_lost_class(SEXP x);
+
 SEXP ffi_shm_lock_new(SEXP limit);
 SEXP ffi_shm_lock_with(SEXP lock, SEXP timeout, SEXP call, SEXP died, SEXP env);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "shm-view.h"
+#include "shm-wrapper.h"
 
 /* data1 is the external pointer of an rg_view, data2 is NULL; a stand-in has no view and the raw
    vector of its handle as data2. */
@@ -84,6 +85,7 @@ int rg_shm_vector_is_original(SEXP x) {
 
 static SEXP shm_Serialized_state(SEXP x) {
   if (TYPEOF(R_altrep_data2(x)) == RAWSXP) return R_altrep_data2(x);
+  if (rg_wrapper_note(R_altrep_data1(x), says_live(x))) return R_NilValue;
   if (state_of(x) == RG_VIEW_CHANGED) return NULL;
   return rg_shm_view_handle(R_altrep_data1(x), TYPEOF(x));
 }

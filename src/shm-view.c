@@ -23,6 +23,7 @@ typedef struct {
 static rg_arena *context_arena;
 static int context_run;
 static rg_copy context_copy;
+static const rg_wrapper_tail *context_written;
 
 void rg_shm_view_begin(rg_arena *arena, rg_copy copy) {
   context_run = 1;
@@ -34,7 +35,10 @@ void rg_shm_view_finish(void) {
   context_run = 0;
   context_arena = NULL;
   context_copy = RG_COPY_NONE;
+  context_written = NULL;
 }
+
+void rg_shm_view_watch(const rg_wrapper_tail *written) { context_written = written; }
 
 const char *rg_live_class(rg_live kind) {
   static const char *const classes[RG_LIVE_KINDS] = {NULL, "shm_array", "shm_lock", "shm_counter",
@@ -217,16 +221,40 @@ SEXP rg_shm_view_span_handle(rg_span span, SEXPTYPE type, R_xlen_t length) {
   return handle_raw(&handle);
 }
 
+/* What a function of the package without arguments returns. */
+static SEXP ask(const char *function) {
+  SEXP package = PROTECT(Rf_mkString("regatta"));
+  SEXP space = PROTECT(R_FindNamespace(package));
+  SEXP call = PROTECT(Rf_lang1(Rf_install(function)));
+  SEXP answer = Rf_eval(call, space);
+  UNPROTECT(3);
+  return answer;
+}
+
 /* Whether what is being serialised goes to a process that can attach. What a run sends is settled:
    the session has what is known. Else R code decides, which can see who serialises. */
 static int goes_to_reader(const rg_region *region) {
   if (context_run) return context_arena || region->known;
-  SEXP package = PROTECT(Rf_mkString("regatta"));
-  SEXP space = PROTECT(R_FindNamespace(package));
-  SEXP call = PROTECT(Rf_lang1(Rf_install("sends_handles")));
-  int yes = Rf_asLogical(Rf_eval(call, space)) == TRUE;
-  UNPROTECT(3);
+  SEXP answer = PROTECT(ask("sends_handles"));
+  int yes = Rf_asLogical(answer) == TRUE;
+  UNPROTECT(1);
   return yes;
+}
+
+/* Of a live vector that is being serialised: whether it is only what a wrapper holds that is no array
+   any more. Outside of a run the bytes are not seen, and R code finds the object that they are of. */
+static int is_wrapped_plain(SEXP pointer) {
+  if (context_run) return context_written && rg_wrapper_around_next(context_written) == RG_WRAPPER_PLAIN;
+  SEXP wrapped = PROTECT(ask("wrapped_views"));
+  int plain = 0;
+  for (R_xlen_t i = 0; i < Rf_xlength(wrapped == R_NilValue ? wrapped : VECTOR_ELT(wrapped, 0)); i++) {
+    if (VECTOR_ELT(VECTOR_ELT(wrapped, 0), i) != pointer) continue;
+    plain = INTEGER_RO(VECTOR_ELT(wrapped, 1))[i] == RG_WRAPPER_PLAIN;
+    SET_VECTOR_ELT(VECTOR_ELT(wrapped, 0), i, R_NilValue); /* the next time it is the next of its kind */
+    break;
+  }
+  UNPROTECT(1);
+  return plain;
 }
 
 SEXP rg_shm_view_handle(SEXP pointer, SEXPTYPE type) {
@@ -235,7 +263,7 @@ SEXP rg_shm_view_handle(SEXP pointer, SEXPTYPE type) {
   if (view->block) {
     return context_arena ? rg_shm_view_span_handle(view->block->span, type, view->length) : NULL;
   }
-  if (!goes_to_reader(view->region)) return NULL;
+  if (!goes_to_reader(view->region) || (view->live != RG_LIVE_NOT && is_wrapped_plain(pointer))) return NULL;
   rg_handle handle = {.form = HANDLE_REGION,
                       .type = (int32_t)type,
                       .length = view->length,

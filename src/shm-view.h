@@ -5,6 +5,7 @@
 
 #include "arena-block.h"
 #include "region.h"
+#include "shm-wrapper.h"
 
 /*
  * What a shared vector stands on: a span of the arena, by a block that several vectors may
@@ -85,6 +86,9 @@ typedef enum { RG_COPY_NONE, RG_COPY_NUMBERS, RG_COPY_ALL } rg_copy;
    lead, NULL on a node of a cluster, which has none. Calls do not nest. */
 void rg_shm_view_begin(rg_arena *arena, rg_copy copy);
 void rg_shm_view_finish(void);
+
+/* After rg_shm_view_begin(): what has been written so far. */
+void rg_shm_view_watch(const rg_wrapper_tail *written);
 
 /* The external pointer of a new view. Takes over one reference to the block or region,
    which it closes if that fails. Of a block: NULL with errno if nothing more can be mapped. `live`

@@ -102,9 +102,9 @@ test_that("no sequence of changes and ways gives another value than that of ordi
   expect_identical(wrong, character())
 })
 
-# An array against an ordinary vector that stands for its content; copies against what they were. Without
-# attributes: setting one on an array that has a second name makes R's duplicate of it, which is an array
-# only until code asks for a pointer to write (LOOK in src/shm-view.h).
+# An array against an ordinary vector that stands for its content; copies against what they were. An
+# attribute that is set on an array makes R's duplicate of it, which is an array only until code asks for
+# a pointer to write (LOOK in src/shm-view.h): it is sent on and not kept.
 random_array_sequence <- function(steps) {
   n <- sample(c(5L, 100L, 30000L), 1L)
   content <- as.double(sample.int(1000L, n, replace = TRUE))
@@ -118,13 +118,29 @@ random_array_sequence <- function(steps) {
     same = identity,
     handle = function(x) unserialize(with_shm_handles(serialize(x, NULL))),
     list = function(x) unserialize(with_shm_handles(serialize(list(list(x)), NULL)))[[1L]][[1L]],
-    worker = function(x) par_lapply(1L, function(i) x, .control = control)[[1L]]
+    worker = function(x) par_lapply(1L, function(i) x, .control = control)[[1L]],
+    noted = function(x) {
+      attr(x, "note") <- "noted"
+      unserialize(with_shm_handles(serialize(x, NULL)))
+    }
   )
   copy <- list(
     plain = function(x) x[], unclass = function(x) unclass(x) + 0, copy = shm_copy,
     data = function(x) unclass(unserialize(serialize(x, NULL))),
     plain_handle = function(x) unserialize(with_shm_handles(serialize(unclass(x), NULL))),
     plain_worker = function(x) par_lapply(1L, function(i) unclass(x), .control = control)[[1L]],
+    noted_handle = function(x) {
+      attr(x, "note") <- "noted"
+      unserialize(with_shm_handles(serialize(list(function() NULL, unclass(x)), NULL)))[[2L]]
+    },
+    noted_worker = function(x) {
+      attr(x, "note") <- "noted"
+      par_lapply(1L, function(i) unclass(x), .control = control)[[1L]]
+    },
+    noted_call = function(x) {
+      attr(x, "note") <- "noted"
+      par_value(par_call(list(unclass(x)), .control = two_workers(workers = 1L)))[[1L]]
+    },
     stripped = function(x) {
       y <- x
       class(y) <- NULL
