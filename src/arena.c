@@ -10,9 +10,6 @@
 #include "sys-memory.h"
 #include "sys-random.h"
 
-#ifndef MAP_ANONYMOUS
-#define MAP_ANONYMOUS MAP_ANON
-#endif
 #ifndef MAP_NORESERVE
 #define MAP_NORESERVE 0
 #endif
@@ -28,26 +25,67 @@ static int64_t whole_pages(int64_t size) {
   return (size + page - 1) / page * page;
 }
 
+/* No process may make the file of the spans' list shorter, or reading it would be a fault. */
+static int shared_memory(void) {
+  int fd = rg_fd_memory("regatta-spans");
+  if (fd >= 0 && (ftruncate(fd, sizeof(rg_arena_shared)) < 0 || rg_fd_seal(fd, RG_FD_SEAL_SIZE) < 0)) {
+    int saved = errno;
+    rg_fd_close(&fd);
+    errno = saved;
+  }
+  return fd;
+}
+
+static int map_shared(rg_arena *arena) {
+  void *shared = arena->shared_fd < 0
+                     ? MAP_FAILED
+                     : mmap(NULL, sizeof *arena->shared, PROT_READ | PROT_WRITE, MAP_SHARED,
+                            arena->shared_fd, 0);
+  arena->shared = shared == MAP_FAILED ? NULL : shared;
+  arena->shared_file = rg_fd_identify(arena->shared_fd);
+  return arena->shared ? 0 : -1;
+}
+
 rg_arena *rg_arena_create(void) {
   rg_arena *arena = calloc(1, sizeof *arena);
   if (!arena) return NULL;
+  arena->forks.fd = -1;
+  arena->shared_fd = shared_memory();
   arena->fd = rg_fd_memory("regatta");
-  arena->shared = mmap(NULL, sizeof *arena->shared, PROT_READ | PROT_WRITE,
-                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (arena->fd < 0 || arena->shared == MAP_FAILED) {
+  arena->owner = getpid();
+  if (arena->fd < 0 || map_shared(arena) < 0) {
     int saved = errno;
-    if (arena->shared != MAP_FAILED) munmap(arena->shared, sizeof *arena->shared);
     rg_fd_close(&arena->fd);
+    rg_fd_close(&arena->shared_fd);
     free(arena);
     errno = saved;
     return NULL;
   }
   arena->file = rg_fd_identify(arena->fd);
   rg_fork_witness_open(&arena->forks);
-  arena->owner = getpid();
   arena->tag = rg_random_tag();
   arena->limit = INT64_MAX;
   arena->keep = (int64_t)1 << 30;
+  return arena;
+}
+
+rg_arena *rg_arena_open(int fd, int shared_fd, pid_t owner, uint64_t tag) {
+  struct stat status;
+  rg_arena *arena = calloc(1, sizeof *arena);
+  if (!arena) return NULL;
+  arena->forks.fd = -1;
+  arena->fd = fd;
+  arena->shared_fd = shared_fd;
+  arena->owner = owner;
+  arena->tag = tag;
+  arena->limit = INT64_MAX;
+  arena->file = rg_fd_identify(fd);
+  if (fstat(shared_fd, &status) < 0 || status.st_size != (off_t)sizeof(rg_arena_shared) ||
+      !rg_fd_is_sealed(shared_fd, RG_FD_SEAL_SIZE) || map_shared(arena) < 0) {
+    free(arena);
+    errno = EINVAL;
+    return NULL;
+  }
   return arena;
 }
 
@@ -55,6 +93,7 @@ void rg_arena_destroy(rg_arena *arena) {
   if (!arena) return;
   munmap(arena->shared, sizeof *arena->shared);
   rg_fork_witness_close(&arena->forks);
+  if (rg_fd_is(arena->shared_fd, arena->shared_file)) rg_fd_close(&arena->shared_fd);
   if (rg_arena_is_whole(arena)) rg_fd_close(&arena->fd);
   free(arena);
 }

@@ -58,6 +58,8 @@ typedef struct {
   rg_arena_shared *shared;
   int fd;
   rg_fd_identity file; /* what `fd` is open on */
+  int shared_fd;       /* the file that `shared` is a mapping of, for those that do not inherit it */
+  rg_fd_identity shared_file;
   pid_t owner;
   uint64_t tag;   /* random: a span's handle names it, so that no other arena takes it */
   int64_t limit;  /* most bytes in use, INT64_MAX: what the machine has */
@@ -80,6 +82,10 @@ typedef struct {
 } rg_arena_need;
 
 rg_arena *rg_arena_create(void);
+
+/* The same arena in a worker that does not inherit it, by both descriptors, which become the
+   arena's: it can reserve and write, and never frees. NULL with errno set on failure. */
+rg_arena *rg_arena_open(int fd, int shared_fd, pid_t owner, uint64_t tag);
 void rg_arena_destroy(rg_arena *arena);
 
 int64_t rg_arena_page(void);

@@ -8,10 +8,10 @@
 #include "ring.h"
 
 /*
- * The shared state of one run: one anonymous shared mapping, made by the parent before
- * the first fork and inherited by every worker. Layout:
+ * The shared state of one run: one shared mapping without a name, made by the parent. Workers that
+ * it forks inherit it; others are given its descriptor and map it where they can. Layout:
  *
- *   rg_control | rg_task tasks[elements] | int64 order[capacity] | rg_slot slots[workers]
+ *   rg_control_shared | rg_task tasks[elements] | int64 order[capacity] | rg_slot slots[workers]
  *
  * Who writes what: the parent appends to `order` and reads everything; a worker claims
  * from `order` under `lock`, and is the only writer of its own slot, of its own ring and
@@ -39,6 +39,7 @@ typedef struct {
   _Atomic int32_t ended_by;    /* signal on which the worker killed its group, itself too */
   _Atomic int32_t waiting;     /* the worker sleeps until its control pipe has a byte */
   _Atomic int32_t damaged;     /* it has found something in its ring that it has not written */
+  _Atomic int32_t left;        /* a worker that outlives the run has done with it */
   _Atomic int32_t draining[RG_STREAMS];
   _Atomic int64_t drained[RG_STREAMS]; /* bytes the parent has read from the stream */
   _Atomic int32_t claim_size;
@@ -56,25 +57,43 @@ typedef struct {
   int64_t head;
 } rg_journal;
 
+/* What all of a run share. */
+typedef struct {
+  _Atomic int32_t active; /* slots at and above this number claim nothing more */
+  _Atomic int32_t rung; /* a worker has news that the parent has not looked at */
+  _Atomic int32_t parent_asleep;
+  _Atomic int32_t over;   /* workers that outlive the run leave it before their next element */
+  pthread_mutex_t lock;   /* robust: a worker that dies inside leaves it recoverable */
+  rg_journal journal;     /* under `lock` */
+  _Atomic int64_t head, tail; /* order[head..tail) are unclaimed; changed under `lock` */
+} rg_control_shared;
+
+/* The block as one process has it: addresses and sizes are its own, out of reach of what others
+   write. */
 typedef struct {
   int64_t size; /* of the whole mapping */
   int64_t elements;
   int64_t capacity; /* of `order`, a power of two >= elements */
   int64_t batch;    /* fixed batch size, 0: grow with the measured time */
-  int32_t workers;
-  _Atomic int32_t active; /* slots at and above this number claim nothing more */
-  _Atomic int32_t rung; /* a worker has news that the parent has not looked at */
-  _Atomic int32_t parent_asleep;
-  pthread_mutex_t lock;   /* robust: a worker that dies inside leaves it recoverable */
-  rg_journal journal;     /* under `lock` */
-  _Atomic int64_t head, tail; /* order[head..tail) are unclaimed; changed under `lock` */
+  int workers;
+  rg_control_shared *shared;
   rg_task *tasks;
   int64_t *order;
   rg_slot *slots;
 } rg_control;
 
-/* NULL with errno set if the memory cannot be had. */
-rg_control *rg_control_create(int64_t elements, int workers, int64_t batch);
-void rg_control_destroy(rg_control *control);
+/* NULL with errno set if the memory cannot be had. With `fd` the block is a file in memory without
+   a name, whose descriptor is the caller's, for workers that do not inherit it. */
+rg_control *rg_control_create(int64_t elements, int workers, int64_t batch, int *fd);
+
+/* A worker that has been given the descriptor maps the block that was created with these numbers;
+   NULL with errno set (EINVAL: it is another one). The descriptor stays the caller's. */
+rg_control *rg_control_open(int fd, int64_t elements, int workers, int64_t batch);
+
+/* The mapping of this process. The block goes with the last one. */
+void rg_control_close(rg_control *control);
+
+/* A worker is about to be started in the slot. */
+void rg_control_reset_slot(rg_slot *slot);
 
 #endif

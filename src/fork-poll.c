@@ -407,12 +407,12 @@ static void take_news(batch *b, int timeout_ms) {
   R_CheckUserInterrupt();
   if (!pool->unread) {
     rg_fork_pool_wake(pool);
-    atomic_store(&control->parent_asleep, 1);
-    if (!atomic_load(&control->rung)) sleep_for_news(pool, timeout_ms);
-    atomic_store(&control->parent_asleep, 0);
+    atomic_store(&control->shared->parent_asleep, 1);
+    if (!atomic_load(&control->shared->rung)) sleep_for_news(pool, timeout_ms);
+    atomic_store(&control->shared->parent_asleep, 0);
     R_CheckUserInterrupt();
   }
-  atomic_store(&control->rung, 0);
+  atomic_store(&control->shared->rung, 0);
   take_all(b);
   pool->unread = is_full(b);
 }

@@ -99,7 +99,7 @@ static void drop_arena(rg_pool *pool) {
 static void free_pool(rg_pool *pool) {
   drop_arena(pool);
   unlink_pool(pool);
-  rg_control_destroy(pool->control);
+  rg_control_close(pool->control);
   rg_fd_close(&pool->doorbell[0]);
   rg_fd_close(&pool->doorbell[1]);
   free(pool->workers);
@@ -156,7 +156,7 @@ static const int64_t BURIAL_NS = (int64_t)3 * 1000000000;
 static void stop_pool(rg_pool *pool) {
   if (!pool->open || pool->owner != getpid()) return;
   pool->open = 0;
-  atomic_store(&pool->control->active, 0);
+  atomic_store(&pool->control->shared->active, 0);
   for (int w = 0; w < pool->size; w++) {
     if (pool->workers[w].pid > 0) kill_worker(pool, w);
   }
@@ -193,7 +193,7 @@ static rg_pool *new_pool(int64_t elements, int workers, int64_t batch) {
   pool->size = workers;
   pool->workers = calloc((size_t)workers, sizeof *pool->workers);
   pool->arena = session_arena();
-  pool->control = rg_control_create(elements, workers, batch);
+  pool->control = rg_control_create(elements, workers, batch, NULL);
   if (!pool->workers || !pool->settled || !pool->arena || !pool->control ||
       rg_fd_pipe(pool->doorbell, RG_FD_READ_END | RG_FD_WRITE_END) < 0) {
     int saved = errno;
@@ -240,7 +240,7 @@ SEXP ffi_fork_pool_create(SEXP elements, SEXP workers, SEXP options) {
 void rg_fork_pool_wake(rg_pool *pool) {
   rg_control *control = pool->control;
   int64_t queued = rg_queue_length(control);
-  int active = atomic_load(&control->active);
+  int active = atomic_load(&control->shared->active);
   for (int w = 0; w < pool->size; w++) {
     rg_slot *slot = &control->slots[w];
     if (pool->workers[w].pid <= 0 || !atomic_load(&slot->waiting)) continue;
@@ -277,7 +277,7 @@ SEXP ffi_fork_pool_withdraw(SEXP pointer, SEXP first) {
 
 SEXP ffi_fork_pool_limit(SEXP pointer, SEXP active) {
   rg_pool *pool = rg_fork_pool_borrow(pointer);
-  atomic_store(&pool->control->active, Rf_asInteger(active));
+  atomic_store(&pool->control->shared->active, Rf_asInteger(active));
   rg_fork_pool_wake(pool);
   return R_NilValue;
 }

@@ -49,8 +49,8 @@ static const int64_t BATCH_NS = 10 * 1000000;
 
 static void ring_doorbell(int64_t now) {
   worker.rung = now;
-  atomic_store(&worker.pool->control->rung, 1);
-  if (atomic_exchange(&worker.pool->control->parent_asleep, 0) &&
+  atomic_store(&worker.pool->control->shared->rung, 1);
+  if (atomic_exchange(&worker.pool->control->shared->parent_asleep, 0) &&
       rg_fd_is(worker.doorbell, worker.doorbell_pipe)) {
     ssize_t n = write(worker.doorbell, "", 1);
     (void)n; /* full: the parent has a wake-up waiting already */
@@ -126,7 +126,7 @@ static int64_t next_claimed(int64_t now) {
     if (claim_batch(now) > 0) continue;
     atomic_store(&worker.slot->waiting, 1);
     ring_doorbell(now);
-    int may_claim = worker.number < atomic_load(&control->active);
+    int may_claim = worker.number < atomic_load(&control->shared->active);
     if (may_claim && rg_queue_length(control) > 0) {
       atomic_store(&worker.slot->waiting, 0); /* it came between the look and the flag */
     } else {
@@ -478,22 +478,6 @@ static void run_worker(SEXP call, SEXP env) {
   leave(done ? 0 : 125);
 }
 
-static void reset_slot(rg_slot *slot) {
-  atomic_store(&slot->current, -1);
-  atomic_store(&slot->begun, 0);
-  atomic_store(&slot->cancel, -1);
-  atomic_store(&slot->waiting, 0);
-  atomic_store(&slot->ended_by, 0);
-  atomic_store(&slot->damaged, 0);
-  for (int s = 0; s < RG_STREAMS; s++) {
-    atomic_store(&slot->drained[s], 0);
-    atomic_store(&slot->draining[s], 0);
-  }
-  atomic_store(&slot->ring.head, 0);
-  atomic_store(&slot->ring.tail, 0);
-  slot->crash[0] = '\0';
-}
-
 static int open_pipes(const rg_pool *pool, rg_pipes pipes) {
   for (int p = 0; p < RG_STREAMS + 1; p++) pipes[p][0] = pipes[p][1] = -1;
   for (int s = 0; s < RG_STREAMS; s++) {
@@ -526,7 +510,7 @@ SEXP ffi_fork_worker_spawn(SEXP pointer, SEXP slot_number, SEXP call, SEXP env) 
   rg_pipes pipes;
   SEXP result = PROTECT(Rf_allocVector(INTSXP, 2));
 
-  reset_slot(&pool->control->slots[number]);
+  rg_control_reset_slot(&pool->control->slots[number]);
   int failed = open_pipes(pool, pipes) < 0 ? errno : 0;
   if (!failed) {
     sigset_t all, before;

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -14,7 +15,7 @@
 /* Every element is run once, or is the one that a dead worker was running, or waits. */
 
 static rg_control *filled(int64_t elements, int workers) {
-  rg_control *control = rg_control_create(elements, workers, 0);
+  rg_control *control = rg_control_create(elements, workers, 0, NULL);
   int64_t *all = malloc((size_t)elements * sizeof *all);
   for (int64_t i = 0; i < elements; i++) all[i] = i;
   rg_queue_push(control, all, elements);
@@ -52,7 +53,53 @@ TEST(a_queue_gives_each_element_once_and_in_order) {
   for (int64_t i = 0; i < 10; i++) CHECK(next_of(control, 0, 4) == i);
   CHECK(next_of(control, 0, 4) == -1);
   CHECK(rg_queue_length(control) == 0);
-  rg_control_destroy(control);
+  rg_control_close(control);
+}
+
+/* What runs[] are, in memory that a fork shares. */
+static int *shared_runs(int64_t elements) {
+  return mmap(NULL, (size_t)elements * sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+              -1, 0);
+}
+
+TEST(a_process_that_has_only_the_descriptor_works_on_the_same_queue) {
+  enum { ELEMENTS = 200 };
+  int fd = -1;
+  rg_control *control = rg_control_create(ELEMENTS, 2, 0, &fd);
+  int *runs = shared_runs(ELEMENTS);
+  for (int64_t i = 0; i < ELEMENTS; i++) rg_queue_push(control, &i, 1);
+  pid_t pid = fork();
+  if (pid == 0) {
+    rg_control *view = rg_control_open(fd, ELEMENTS, 2, 0);
+    if (!view || view->shared == control->shared) _exit(2);
+    rg_control_close(control);
+    drain_into(view, 1, runs);
+    /* It dies with the lock. */
+    pthread_mutex_lock(&view->shared->lock);
+    _exit(0);
+  }
+  int status = -1;
+  drain_into(control, 0, runs);
+  waitpid(pid, &status, 0);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  drain_into(control, 0, runs);
+  for (int i = 0; i < ELEMENTS; i++) CHECK(runs[i] == 1);
+  munmap(runs, ELEMENTS * sizeof *runs);
+  rg_control_close(control);
+  close(fd);
+}
+
+TEST(a_block_of_other_numbers_is_not_opened) {
+  int fd = -1;
+  rg_control *control = rg_control_create(10, 2, 0, &fd);
+  CHECK(rg_control_open(fd, 10, 3, 0) == NULL && errno == EINVAL);
+  CHECK(rg_control_open(fd, 1000, 2, 0) == NULL && errno == EINVAL);
+  CHECK(ftruncate(fd, 0) < 0);
+  rg_control *again = rg_control_open(fd, 10, 2, 0);
+  CHECK(again != NULL);
+  rg_control_close(again);
+  rg_control_close(control);
+  close(fd);
 }
 
 TEST(a_claim_leaves_work_for_the_others) {
@@ -60,13 +107,13 @@ TEST(a_claim_leaves_work_for_the_others) {
   CHECK(rg_queue_claim(control, 0, 1000) == 100 / 8 + 1);
   CHECK(rg_queue_claim(control, 1, 5) == 5);
   CHECK(rg_queue_length(control) == 100 - 13 - 5);
-  rg_control_destroy(control);
+  rg_control_close(control);
 }
 
 TEST(a_claim_is_bounded) {
   rg_control *control = filled(10 * RG_CLAIM_MAX, 1);
   CHECK(rg_queue_claim(control, 0, 10 * RG_CLAIM_MAX) == RG_CLAIM_MAX);
-  rg_control_destroy(control);
+  rg_control_close(control);
 }
 
 TEST(what_is_given_back_comes_next_and_in_order) {
@@ -77,7 +124,7 @@ TEST(what_is_given_back_comes_next_and_in_order) {
   CHECK(rg_queue_length(control) == 39);
   for (int64_t i = 1; i < 40; i++) CHECK(next_of(control, 0, 7) == i);
   CHECK(next_of(control, 0, 7) == -1);
-  rg_control_destroy(control);
+  rg_control_close(control);
 }
 
 TEST(a_queue_goes_round_its_array) {
@@ -90,15 +137,15 @@ TEST(a_queue_goes_round_its_array) {
     rg_queue_push(control, &element, 1); /* to be tried again */
   }
   for (int i = 0; i < 5; i++) CHECK(runs[i] == 200);
-  rg_control_destroy(control);
+  rg_control_close(control);
 }
 
 TEST(workers_above_the_active_ones_claim_nothing) {
   rg_control *control = filled(10, 3);
-  atomic_store(&control->active, 1);
+  atomic_store(&control->shared->active, 1);
   CHECK(rg_queue_claim(control, 1, 1) == 0);
   CHECK(rg_queue_claim(control, 0, 1) == 1);
-  rg_control_destroy(control);
+  rg_control_close(control);
 }
 
 TEST(only_the_first_elements_are_kept) {
@@ -108,7 +155,7 @@ TEST(only_the_first_elements_are_kept) {
   CHECK(rg_queue_length(control) == 5);
   for (int64_t i = 0; i < 8; i++) CHECK(next_of(control, 0, 2) == i);
   CHECK(next_of(control, 0, 2) == -1);
-  rg_control_destroy(control);
+  rg_control_close(control);
 }
 
 TEST(numbers_of_a_damaged_claim_are_not_believed) {
@@ -129,7 +176,7 @@ TEST(numbers_of_a_damaged_claim_are_not_believed) {
   atomic_store(&slot->claim_size, 5);
   atomic_store(&slot->claim_done, -100);
   CHECK(rg_queue_recover(control, 1, left) == 0);
-  rg_control_destroy(control);
+  rg_control_close(control);
 }
 
 /* Deaths at every instruction. */
@@ -187,7 +234,7 @@ static int settles_once(scene *s) {
 
 static void close_scene(scene *s) {
   munmap((void *)s->finished, ELEMENTS * sizeof *s->finished);
-  rg_control_destroy(s->control);
+  rg_control_close(s->control);
 }
 
 static void kill_at_every_instruction(void (*body)(void *), int claimed, int begun) {
@@ -234,22 +281,22 @@ TEST(a_journal_left_behind_is_carried_out) {
   rg_control *control = filled(ELEMENTS, WORKERS);
   control->slots[VICTIM].claim[0] = 0;
   control->slots[VICTIM].claim[1] = 1;
-  control->journal.worker = VICTIM;
-  control->journal.head = 2;
-  control->journal.claim_size = 2;
-  atomic_store(&control->journal.armed, 1);
+  control->shared->journal.worker = VICTIM;
+  control->shared->journal.head = 2;
+  control->shared->journal.claim_size = 2;
+  atomic_store(&control->shared->journal.armed, 1);
   pid_t child = fork();
   if (child == 0) {
-    pthread_mutex_lock(&control->lock);
+    pthread_mutex_lock(&control->shared->lock);
     _exit(0);
   }
   waitpid(child, NULL, 0);
   int64_t left[RG_CLAIM_MAX];
   CHECK(rg_queue_recover(control, VICTIM, left) == 2);
   CHECK(left[0] == 0 && left[1] == 1);
-  CHECK(atomic_load(&control->journal.armed) == 0);
+  CHECK(atomic_load(&control->shared->journal.armed) == 0);
   CHECK(rg_queue_length(control) == ELEMENTS - 2);
-  rg_control_destroy(control);
+  rg_control_close(control);
 }
 
 /* Many processes, random schedules, random kills. */
@@ -315,7 +362,7 @@ static void crowd_round(uint64_t *seed) {
   }
   CHECK(rg_queue_length(control) == 0);
   munmap(counts, sizeof *counts);
-  rg_control_destroy(control);
+  rg_control_close(control);
 }
 
 TEST(random_schedules_with_random_kills_settle_every_element) {
@@ -353,6 +400,6 @@ TEST(workers_that_are_threads_run_each_element_once) {
     for (int i = 0; i < CROWD_ELEMENTS; i++) right &= counts->started[i] == 1 && counts->ended[i] == 1;
     CHECK(right);
     free(counts);
-    rg_control_destroy(control);
+    rg_control_close(control);
   }
 }

@@ -1,7 +1,8 @@
 detritus <- detritus_snapshot()
 
 # Writes where it should not: over the ring of the one worker of a run, its counters included. The
-# control block is the shared mapping without a name that begins with its own size.
+# control block is the shared mapping without a name that begins with the number of workers and ends
+# with the ring; what may go with it is the end of the text before that.
 damage <- function(frame = parent.frame()) {
   fault_compile(c(
     "#include <stdint.h>",
@@ -17,10 +18,8 @@ damage <- function(frame = parent.frame()) {
     "    char rights[8];",
     "    if (sscanf(line, \"%lx-%lx %7s\", &from, &to, rights) != 3) continue;",
     "    if (strcmp(rights, \"rw-s\") != 0 || !strstr(line, \"/dev/zero\")) continue;",
-    "    int64_t size = *(int64_t *)from;",
-    "    if (size <= (1 << 20) || size > (int64_t)(to - from)) continue;",
-    "    if (size + 4096 <= (int64_t)(to - from)) continue;",
-    "    memset((char *)from + size - (1 << 20) - 128, 0xff, (1 << 20) + 128);",
+    "    if (to - from <= (1 << 20) || *(int32_t *)from != 1) continue;",
+    "    memset((char *)to - (1 << 20) - 4096 - 128, 0xff, (1 << 20) + 4096 + 128);",
     "    *found += 1;",
     "  }",
     "  fclose(maps);",
