@@ -3,10 +3,10 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test peers quick install check docs bench bench-table sanitize gctorture valgrind models soak clean
+.PHONY: help demo test test-current-r peers quick install check docs bench bench-table sanitize gctorture valgrind models soak clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
 
 demo: ## the main job on real data: about a minute on two cores
 	@tools/setup.sh demo
@@ -16,6 +16,9 @@ demo: ## the main job on real data: about a minute on two cores
 test: ## R CMD check, all tests, floors, entry points, leaks, C++ headers, example packages
 	@tools/setup.sh test
 	@tools/with-lib.sh tools/test.sh
+
+test-current-r: ## the test files on the newest R that Debian has, in a userland of its own (root)
+	@tools/current-r.sh
 
 quick: ## the test files that take least, and those of what was changed: under two minutes
 	@tools/setup.sh test

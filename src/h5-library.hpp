@@ -1,6 +1,10 @@
 #ifndef REGATTA_H5_LIBRARY_HPP
 #define REGATTA_H5_LIBRARY_HPP
 
+/* From libhdf5 2.0 on the name stands for another function unless this says which. */
+#ifndef H5Dread_chunk_vers
+#define H5Dread_chunk_vers 1
+#endif
 #include <hdf5.h>
 
 #include <mutex>

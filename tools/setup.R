@@ -1,6 +1,7 @@
 # The R packages of a goal, from the fields of DESCRIPTION.
 #   setup.R missing GOAL   what is not installed, or too old: "name version" lines
 #   setup.R closure GOAL   the same, with all that those depend on
+#   setup.R wanted GOAL    all of them, there or not
 #   setup.R install GOAL   installs them from the configured repositories into the tree's library
 # Goals: run, demo, test, bench. Peers of a benchmark may stay missing; all else may not.
 
@@ -141,6 +142,7 @@ install_needs <- function(tarball, name, lib, available) {
 }
 
 main <- function(action, goal) {
+  if (action == "wanted") return(print_packages(wanted_packages(goal)))
   installed <- utils::installed.packages()
   missing <- missing_packages(wanted_packages(goal), installed)
   if (action == "missing" || length(missing) == 0L) {
@@ -155,7 +157,7 @@ main <- function(action, goal) {
 }
 
 arguments <- commandArgs(TRUE)
-if (length(arguments) != 2L || !arguments[[1]] %in% c("missing", "closure", "install")) {
-  stop("usage: setup.R missing|closure|install run|demo|test|bench", call. = FALSE)
+if (length(arguments) != 2L || !arguments[[1]] %in% c("missing", "closure", "wanted", "install")) {
+  stop("usage: setup.R missing|closure|wanted|install run|demo|test|bench", call. = FALSE)
 }
 main(arguments[[1]], arguments[[2]])

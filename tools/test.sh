@@ -35,7 +35,9 @@ check_suite_log() {
   local log
   for log in "$checked"/tests/testthat.Rout*; do
     [ -f "$log" ] || { echo "tests: there is no log of the suite" >&2; return 1; }
-    awk '/^ *══ Failed/ { exit } /^ *══ Skipped/ { on = 1 } on' "$log"
+    awk '/^test-.*[.]R$/ { file = $0 }
+      /══|^\[ FAIL/ { on = /Skipped/; if (on) print file }
+      on' "$log"
     if grep -q 'Adding new snapshot' "$log"; then
       echo "tests: a snapshot is missing from tests/testthat/_snaps:" >&2
       grep -A 2 'Adding new snapshot' "$log" >&2
@@ -53,10 +55,13 @@ in_checked() { R_LIBS="$checked:$R_LIBS" "$@"; }
 
 step "floors" Rscript --vanilla tools/check-floors.R
 step "tables of the docs" Rscript --vanilla tools/docs.R --check
+# Test files wait more than they count: as many at a time as there are cores, but no crowd.
+cores=$(getconf _NPROCESSORS_ONLN)
 export REGATTA_TEST_REPORT=$PWD/.build/suite-report.csv
+export REGATTA_TEST_JOBS=${REGATTA_TEST_JOBS:-$((cores > 4 ? 4 : cores))}
 step "R CMD check with the test suite, and nothing left behind" \
   tools/leak-watch.sh tools/check-package.sh
-unset REGATTA_TEST_REPORT
+unset REGATTA_TEST_REPORT REGATTA_TEST_JOBS
 step "skips and snapshots" check_suite_log
 step "entry points" Rscript --vanilla tools/check-nonapi.R "$checked/regatta/libs/regatta.so"
 step "leaks" in_checked tools/leak-watch.sh Rscript --vanilla tools/leak-check.R

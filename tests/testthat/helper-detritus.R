@@ -7,7 +7,7 @@
 # A test that draws random numbers itself does so under withr::local_preserve_seed().
 
 # Files that other packages cache in tempdir() for the rest of the session.
-detritus_foreign_temp <- "^(callr-|libloc_|repos_|sourceCpp-|downloaded_packages$|\\.NETmanaged)"
+detritus_foreign_temp <- "^(callr-|callr$|libloc_|repos_|sourceCpp-|downloaded_packages$|\\.NETmanaged)"
 
 # Options that some package makes on first use and never resets. Those of other packages begin with
 # the name of one that is loaded; these do not.

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# What tools/current-r.sh runs inside the userland: builds the package there, without a word of warning
+# from the compiler, and runs its test files.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export REGATTA_SOURCE=$PWD
+printf 'current R: %s, %s\n' "$(Rscript --vanilla -e 'cat(R.version.string)')" "$(gcc --version | head -n 1)"
+if ! tools/with-lib.sh tools/install.sh; then
+  printf '\n0 passed, 1 failed, 0 skipped\n'
+  exit 1
+fi
+status=0
+if grep -n 'warning:' .build/install.log; then
+  echo "current R: the compiler warns"
+  status=1
+fi
+tools/with-lib.sh Rscript --vanilla tools/run-files.R .build/files "$@" || status=1
+exit "$status"
