@@ -7,6 +7,7 @@
 #include <regatta/core/progress.hpp>
 
 #include "h5-ordered.hpp"
+#include "h5-sweep.hpp"
 
 /* Statistics of lines and columns, tile by tile. A tile is decoded, its partial results are computed
    while it is in the cache, and these are merged in the order of the tiles. */
@@ -69,59 +70,16 @@ struct Lines {
   const std::vector<Run>*slow, *fast;
 };
 
-/* Adds map(x) of all elements: to cell (run of the line, place in the line) of `of_fast`, and to cell
-   (line, run of the place) of `of_slow`. With Check, missing elements add nothing. The four sums of a line
-   are independent of each other, so that the core adds them at the same time. */
-template <class T, bool Check, class Sum, class Map>
-void sweep(const Lines& lines, Sum* of_fast, Sum* of_slow, Map map) {
-  const auto value = [&](const unsigned char* line, std::size_t k) {
-    const T x = element_at<T>(line, k);
-    return Check && is_missing(x) ? Sum(0) : static_cast<Sum>(map(x));
-  };
-  for (std::size_t q = 0; q < lines.slow->size(); ++q) {
-    Sum* const below = of_fast ? of_fast + q * lines.width : nullptr;
-    for (std::size_t r = (*lines.slow)[q].begin; r < (*lines.slow)[q].end; ++r) {
-      const unsigned char* const line = lines.at[r];
-      for (std::size_t p = 0; p < lines.fast->size(); ++p) {
-        std::size_t k = (*lines.fast)[p].begin;
-        const std::size_t end = (*lines.fast)[p].end;
-        if (!of_slow) {
-          for (; k < end; ++k) below[k] += value(line, k);
-          continue;
-        }
-        Sum a(0), b(0), c(0), d(0);
-        if (below) {
-          for (; k + 4 <= end; k += 4) {
-            const Sum w = value(line, k), x = value(line, k + 1), y = value(line, k + 2),
-                      z = value(line, k + 3);
-            below[k] += w;
-            below[k + 1] += x;
-            below[k + 2] += y;
-            below[k + 3] += z;
-            a += w;
-            b += x;
-            c += y;
-            d += z;
-          }
-          for (; k < end; ++k) {
-            const Sum w = value(line, k);
-            below[k] += w;
-            a += w;
-          }
-        } else {
-          for (; k + 4 <= end; k += 4) {
-            a += value(line, k);
-            b += value(line, k + 1);
-            c += value(line, k + 2);
-            d += value(line, k + 3);
-          }
-          for (; k < end; ++k) a += value(line, k);
-        }
-        of_slow[r * lines.fast->size() + p] = (a + b) + (c + d);
-      }
-    }
-  }
-}
+/* What a thread needs for a tile besides reading it. */
+struct Desk {
+  Scratch scratch;
+  Lines lines;
+  std::vector<unsigned char> gathered;
+  std::vector<std::int32_t> whole;
+  std::vector<double> real;
+  std::vector<const std::int32_t*> whole_at;
+  std::vector<const double*> real_at;
+};
 
 /* Calls f(x, cell of fast, cell of slow) for every element that is not missing. */
 template <class T, bool Check, class F>
@@ -138,6 +96,17 @@ void visit(const Lines& lines, F f) {
       }
     }
   }
+}
+
+/* Adds map(x) of all elements: to cell (run of the line, place in the line) of `of_fast`, and to cell
+   (line, run of the place) of `of_slow`. With Check, missing elements add nothing. */
+template <class T, bool Check, class Sum, class Map>
+void sweep(const Lines& lines, Sum* of_fast, Sum* of_slow, Map map) {
+  visit<T, Check>(lines, [&](T x, std::size_t f, std::size_t s) {
+    const Sum one = static_cast<Sum>(map(x));
+    if (of_fast) of_fast[f] += one;
+    if (of_slow) of_slow[s] += one;
+  });
 }
 
 template <class T>
@@ -186,10 +155,8 @@ void add_spread(const Lines& lines, bool fast, bool slow, Part<Class>* part) {
   });
 }
 
-template <class T, bool Check>
-void add_var(const Lines& lines, bool fast, bool slow, Part<Narrow>* part) {
-  /* Squares of 16 bits add up in 64; those of 32 bits need more. */
-  typedef typename std::conditional<sizeof(T) <= 2, std::uint64_t, Uint128>::type Square;
+template <class T, bool Check, class Square>
+void add_squares_as(const Lines& lines, bool fast, bool slow, Part<Narrow>* part) {
   std::vector<Square> of_fast(part->fast.count.size()), of_slow(part->slow.count.size());
   sweep<T, Check>(lines, or_null(of_fast, fast), or_null(of_slow, slow), [](T x) {
     const std::int64_t wide = static_cast<std::int64_t>(x);
@@ -199,25 +166,29 @@ void add_var(const Lines& lines, bool fast, bool slow, Part<Narrow>* part) {
   if (fast) part->fast.square.assign(of_fast.begin(), of_fast.end());
   if (slow) part->slow.square.assign(of_slow.begin(), of_slow.end());
 }
+/* `size`: no element is larger, counted from zero. */
 template <class T, bool Check>
-void add_var(const Lines& lines, bool fast, bool slow, Part<Wide>* part) {
+void add_var(const Lines& lines, std::uint64_t size, bool fast, bool slow, Part<Narrow>* part) {
+  const std::uint64_t each = std::max(lines.at.size(), lines.width);
+  if (size <= UINT32_MAX && each > 0 && size * size <= UINT64_MAX / each) {
+    add_squares_as<T, Check, std::uint64_t>(lines, fast, slow, part);
+  } else {
+    add_squares_as<T, Check, Uint128>(lines, fast, slow, part);
+  }
+}
+template <class T, bool Check>
+void add_var(const Lines& lines, std::uint64_t, bool fast, bool slow, Part<Wide>* part) {
   add_spread<T, Check>(lines, fast, slow, part);
 }
 template <class T, bool Check>
-void add_var(const Lines& lines, bool fast, bool slow, Part<Real>* part) {
+void add_var(const Lines& lines, std::uint64_t, bool fast, bool slow, Part<Real>* part) {
   add_spread<T, Check>(lines, fast, slow, part);
 }
 
-template <class T, bool Check, class Class>
-void add_tile(const Lines& lines, const Wanted& wanted, bool fast, bool slow, Part<Class>* part) {
-  typedef typename Class::Value Value;
-  if (fast) part->fast.begin(lines.slow->size() * lines.width, wanted);
-  if (slow) part->slow.begin(lines.at.size() * lines.fast->size(), wanted);
+/* How many elements there are, those that are missing not counted. */
+template <class Class>
+void add_counts(const Lines& lines, bool fast, bool slow, Part<Class>* part) {
   Totals<Class>&of_fast = part->fast, &of_slow = part->slow;
-  if (Check) {
-    sweep<T, false>(lines, or_null(of_fast.missing, fast), or_null(of_slow.missing, slow),
-                    [](T x) { return is_missing(x) ? 1 : 0; });
-  }
   for (std::size_t q = 0; fast && q < lines.slow->size(); ++q) {
     const Run& run = (*lines.slow)[q];
     for (std::size_t k = 0; k < lines.width; ++k) {
@@ -232,6 +203,18 @@ void add_tile(const Lines& lines, const Wanted& wanted, bool fast, bool slow, Pa
       of_slow.count[cell] = static_cast<std::int64_t>(run.end - run.begin) - of_slow.missing[cell];
     }
   }
+}
+
+/* Any elements, one at a time. */
+template <class T, bool Check, class Class>
+void add_any(const Lines& lines, const Wanted& wanted, bool fast, bool slow, Part<Class>* part) {
+  typedef typename Class::Value Value;
+  Totals<Class>&of_fast = part->fast, &of_slow = part->slow;
+  if (Check) {
+    sweep<T, false>(lines, or_null(of_fast.missing, fast), or_null(of_slow.missing, slow),
+                    [](T x) { return is_missing(x) ? 1 : 0; });
+  }
+  add_counts(lines, fast, slow, part);
   if (wanted.sum || wanted.var) {
     sweep<T, Check>(lines, or_null(of_fast.sum, fast), or_null(of_slow.sum, slow),
                     [](T x) { return static_cast<Value>(x); });
@@ -240,7 +223,10 @@ void add_tile(const Lines& lines, const Wanted& wanted, bool fast, bool slow, Pa
     sweep<T, Check>(lines, or_null(of_fast.nonzero, fast), or_null(of_slow.nonzero, slow),
                     [](T x) { return static_cast<Value>(x) != Value(0) ? 1 : 0; });
   }
-  if (wanted.var) add_var<T, Check>(lines, fast, slow, part);
+  if (wanted.var) {
+    const std::uint64_t size = sizeof(T) >= 4 ? UINT32_MAX : std::uint64_t(1) << 8 * sizeof(T);
+    add_var<T, Check>(lines, size, fast, slow, part);
+  }
   if (wanted.range) {
     visit<T, Check>(lines, [&](T x, std::size_t f, std::size_t s) {
       const Value value = static_cast<Value>(x);
@@ -256,12 +242,202 @@ void add_tile(const Lines& lines, const Wanted& wanted, bool fast, bool slow, Pa
   }
 }
 
-/* What a thread needs for a tile besides reading it. */
-struct Desk {
-  Scratch scratch;
-  Lines lines;
-  std::vector<unsigned char> gathered;
-};
+/* Calls f(rectangle, cell of its first column, cell of its first line) for each pair of groups; cells of
+   lines are as far apart as there are groups. */
+template <class Lanes, class F>
+void each_rectangle(const Lines& lines, const typename Lanes::Element* const* at, F f) {
+  const std::size_t step = lines.fast->size();
+  for (std::size_t q = 0; q < lines.slow->size(); ++q) {
+    const Run& down = (*lines.slow)[q];
+    for (std::size_t p = 0; p < step; ++p) {
+      const Run& across = (*lines.fast)[p];
+      f(Rectangle<Lanes>{at + down.begin, down.end - down.begin, across.begin, across.end}, q * lines.width,
+        down.begin * step + p);
+    }
+  }
+}
+
+/* Adds map(x) of all elements, of which `most` can be added up in a lane. */
+template <class Lanes, class Map, class Vector>
+void add_all(const Lines& lines, const typename Lanes::Element* const* at, std::size_t most, Map map,
+             Vector& of_fast, bool fast, Vector& of_slow, bool slow) {
+  each_rectangle<Lanes>(lines, at, [&](const Rectangle<Lanes>& all, std::size_t f, std::size_t s) {
+    add_rectangle(all, most, map, fast ? of_fast.data() + f : nullptr, slow ? of_slow.data() + s : nullptr,
+                  lines.fast->size());
+  });
+}
+
+/* Sums, counts and extremes, several elements at a time; none of them is missing. */
+template <class Lanes, class Class>
+void add_lanes(const Lines& lines, const typename Lanes::Element* const* at, std::size_t most,
+               const Wanted& wanted, bool fast, bool slow, Part<Class>* part) {
+  typedef typename Lanes::Vector Vector;
+  typedef typename Lanes::Count Count;
+  Totals<Class>&of_fast = part->fast, &of_slow = part->slow;
+  add_counts(lines, fast, slow, part);
+  if (wanted.sum || wanted.var) {
+    add_all<Lanes>(lines, at, most, [](Vector x) { return x; }, of_fast.sum, fast, of_slow.sum, slow);
+  }
+  if (wanted.nonzero) {
+    const Vector zero = all_of<Vector>(typename Lanes::Element(0));
+    add_all<Lanes>(lines, at, SIZE_MAX, [zero](Vector x) { return -static_cast<Count>(x != zero); },
+                   of_fast.nonzero, fast, of_slow.nonzero, slow);
+  }
+  if (wanted.range) {
+    each_rectangle<Lanes>(lines, at, [&](const Rectangle<Lanes>& all, std::size_t f, std::size_t s) {
+      range_rectangle(all, fast ? of_fast.low.data() + f : nullptr, fast ? of_fast.high.data() + f : nullptr,
+                      slow ? of_slow.low.data() + s : nullptr, slow ? of_slow.high.data() + s : nullptr,
+                      lines.fast->size());
+    });
+  }
+}
+
+void add_squares(const Lines& lines, const std::int32_t* const* at, std::size_t most, bool fast, bool slow,
+                 std::vector<Uint128>* of_fast, std::vector<Uint128>* of_slow) {
+  typedef std::uint32_t Unsigned4 __attribute__((vector_size(16)));
+  add_all<Whole4>(lines, at, most, [](Int4 x) { return reinterpret_cast<Unsigned4>(x) * reinterpret_cast<Unsigned4>(x); }, *of_fast, fast, *of_slow,
+                  slow);
+}
+
+/* Variances of whole numbers of which `most` squares can be added up in a lane. */
+void add_small_var(const Lines& lines, const std::int32_t* const* at, std::size_t most, bool fast, bool slow,
+                   Part<Narrow>* part) {
+  add_squares(lines, at, most, fast, slow, &part->fast.square, &part->slow.square);
+}
+void add_small_var(const Lines& lines, const std::int32_t* const* at, std::size_t most, bool fast, bool slow,
+                   Part<Wide>* part) {
+  std::vector<Uint128> of_fast(fast ? part->fast.count.size() : 0), of_slow(slow ? part->slow.count.size() : 0);
+  add_squares(lines, at, most, fast, slow, &of_fast, &of_slow);
+  const auto spread = [](Totals<Wide>& totals, const std::vector<Uint128>& squares) {
+    for (std::size_t k = 0; k < squares.size(); ++k) {
+      const Int128 n = totals.count[k], sum = totals.sum[k];
+      if (n == 0) continue;
+      totals.mean[k] = static_cast<double>(sum) / static_cast<double>(n);
+      totals.spread[k] = static_cast<double>(n * static_cast<Int128>(squares[k]) - sum * sum) / static_cast<double>(n);
+    }
+  };
+  spread(part->fast, of_fast);
+  spread(part->slow, of_slow);
+}
+
+/* Vectors of 16 elements, which compilers convert as such if they know the number. */
+template <class T, class To>
+void convert(const unsigned char* from, std::size_t count, To* to) {
+  const std::size_t block = 16;
+  std::size_t k = 0;
+  for (; k + block <= count; k += block) {
+    T in[block];
+    To out[block];
+    std::memcpy(in, from + k * sizeof(T), sizeof in);
+    for (std::size_t i = 0; i < block; ++i) out[i] = static_cast<To>(in[i]);
+    std::memcpy(to + k, out, sizeof out);
+  }
+  for (; k < count; ++k) to[k] = static_cast<To>(element_at<T>(from, k));
+}
+
+/* The lines as doubles. */
+template <class T>
+const double* const* reals_of(Desk* desk) {
+  const Lines& lines = desk->lines;
+  desk->real_at.resize(lines.at.size());
+  const bool direct = std::is_same<T, double>::value;
+  if (!direct) desk->real.resize(std::max(desk->real.size(), lines.at.size() * lines.width));
+  for (std::size_t r = 0; r < lines.at.size(); ++r) {
+    if (direct) {
+      desk->real_at[r] = reinterpret_cast<const double*>(lines.at[r]);
+    } else {
+      double* const to = desk->real.data() + r * lines.width;
+      convert<T>(lines.at[r], lines.width, to);
+      desk->real_at[r] = to;
+    }
+  }
+  return desk->real_at.data();
+}
+
+/* The lines as whole numbers of 32 bits, and the bits that are set in any of them; null if they do not fit
+   or if one may be missing. */
+template <class T>
+const std::int32_t* const* wholes_of(Desk* desk, std::uint32_t* bits) {
+  const Lines& lines = desk->lines;
+  desk->whole_at.resize(lines.at.size());
+  const bool direct = sizeof(T) == 4;
+  if (!direct) desk->whole.resize(std::max(desk->whole.size(), lines.at.size() * lines.width));
+  *bits = 0;
+  for (std::size_t r = 0; r < lines.at.size(); ++r) {
+    const std::int32_t* line = reinterpret_cast<const std::int32_t*>(lines.at[r]);
+    if (!direct) {
+      if (sizeof(T) == 8 && !fits_32(lines.at[r], lines.width, std::is_signed<T>::value)) return nullptr;
+      std::int32_t* const to = desk->whole.data() + r * lines.width;
+      convert<T>(lines.at[r], lines.width, to);
+      line = to;
+    }
+    *bits |= bits_of(line, lines.width, !std::is_same<T, std::uint32_t>::value);
+    desk->whole_at[r] = line;
+  }
+  /* The bits of the missing integer, inverted, are those of the greatest one. */
+  return *bits < 0x7fffffffU ? desk->whole_at.data() : nullptr;
+}
+
+/* How many numbers of at most `size` a lane of 32 bits can add up; fewer than the other are not worth it. */
+std::size_t most_in_lane(std::uint64_t size) { return static_cast<std::size_t>(0x7fffffffU / size); }
+const std::size_t least_in_lane = 16;
+
+template <class T, class Class>
+bool add_fast(Desk* desk, const Wanted& wanted, bool fast, bool slow, Part<Class>* part) {
+  std::uint32_t bits = 0;
+  const std::int32_t* const* const at = wholes_of<T>(desk, &bits);
+  if (!at) return false;
+  /* A number with these bits is at most this, or one less than its negative. */
+  std::uint64_t size = 1;
+  while (size <= bits) size *= 2;
+  if (most_in_lane(size) < least_in_lane) return false;
+  add_lanes<Whole4>(desk->lines, at, most_in_lane(size), wanted, fast, slow, part);
+  if (!wanted.var) return true;
+  const std::size_t squares = most_in_lane(size * size);
+  if (squares < least_in_lane) {
+    add_var<T, false>(desk->lines, size, fast, slow, part);
+  } else {
+    add_small_var(desk->lines, at, squares, fast, slow, part);
+  }
+  return true;
+}
+template <class T>
+bool add_fast(Desk* desk, const Wanted& wanted, bool fast, bool slow, Part<Real>* part) {
+  const double* const* const at = reals_of<T>(desk);
+  const Lines& lines = desk->lines;
+  for (std::size_t r = 0; r < lines.at.size(); ++r) {
+    if (has_nan(at[r], lines.width)) return false;
+  }
+  add_lanes<Real2s>(lines, at, SIZE_MAX, wanted, fast, slow, part);
+  if (!wanted.var) return true;
+  Totals<Real>&of_fast = part->fast, &of_slow = part->slow;
+  const auto means = [](Totals<Real>& totals) {
+    for (std::size_t k = 0; k < totals.mean.size(); ++k) {
+      totals.mean[k] = totals.count[k] > 0 ? totals.sum[k] / static_cast<double>(totals.count[k]) : 0.0;
+    }
+  };
+  means(of_fast);
+  means(of_slow);
+  each_rectangle<Real2s>(lines, at, [&](const Rectangle<Real2s>& all, std::size_t f, std::size_t s) {
+    spread_rectangle(all, fast ? of_fast.mean.data() + f : nullptr, fast ? of_fast.spread.data() + f : nullptr,
+                     slow ? of_slow.mean.data() + s : nullptr, slow ? of_slow.spread.data() + s : nullptr,
+                     lines.fast->size());
+  });
+  return true;
+}
+
+template <class T, class Class>
+void add_tile(Desk* desk, const Wanted& wanted, bool fast, bool slow, Part<Class>* part) {
+  const Lines& lines = desk->lines;
+  if (fast) part->fast.begin(lines.slow->size() * lines.width, wanted);
+  if (slow) part->slow.begin(lines.at.size() * lines.fast->size(), wanted);
+  if (add_fast<T>(desk, wanted, fast, slow, part)) return;
+  if (any_missing<T>(lines)) {
+    add_any<T, true>(lines, wanted, fast, slow, part);
+  } else {
+    add_any<T, false>(lines, wanted, fast, slow, part);
+  }
+}
 
 template <class T>
 void lay_out(const Tile& tile, const Stretch& slow, const Stretch& fast, Desk* desk) {
@@ -304,11 +480,7 @@ void reduce_as(const Matrix& matrix, const Groups& slow, const Groups& fast, con
         const Stretch& column = columns[static_cast<std::size_t>(k % columns.size())];
         Desk& desk = desks.local();
         lay_out<T>(matrix.read(line.tile, column.tile, desk.scratch), line, column, &desk);
-        if (any_missing<T>(desk.lines)) {
-          add_tile<T, true>(desk.lines, wanted, of_fast != nullptr, of_slow != nullptr, &part);
-        } else {
-          add_tile<T, false>(desk.lines, wanted, of_fast != nullptr, of_slow != nullptr, &part);
-        }
+        add_tile<T>(&desk, wanted, of_fast != nullptr, of_slow != nullptr, &part);
         if (bar) ++*bar;
       },
       [&](std::uint64_t k, Part<Class>& part) {
@@ -338,10 +510,11 @@ void reduce_as(const Matrix& matrix, const Groups& slow, const Groups& fast, con
 
 void reduce(const Matrix& matrix, const Groups& slow, const Groups& fast, const Wanted& wanted,
             const Limits& limits, Results* of_fast, Results* of_slow) {
-  /* A thread holds a tile in two forms and the partial results of four; more threads than fit into the
+  /* A thread holds a tile in three forms and the partial results of four; more threads than fit into the
      memory do not take part. */
   Limits fitting = limits;
   const double each = 2.0 * static_cast<double>(matrix.memory()) +
+                      8.0 * static_cast<double>(matrix.tile_slow() * matrix.tile_fast()) +
                       4.0 * 64.0 * static_cast<double>(matrix.tile_slow() + matrix.tile_fast());
   const double most = std::max(1.0, limits.memory / each);
   if (most < fitting.threads) fitting.threads = static_cast<unsigned>(most);

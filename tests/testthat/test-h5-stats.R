@@ -128,6 +128,57 @@ test_that("sums of whole numbers are exact, or said to be rounded", {
   expect_identical(suppressWarnings(h5_row_maxs(wide)), c(0, 2^63, 2^53))
 })
 
+test_that("statistics hold for numbers of every size, in chunks of odd shapes", {
+  skip_without_h5()
+  python <- h5_python()
+  skip_if(!nzchar(python), "no Python with h5py")
+  path <- withr::local_tempfile(fileext = ".h5")
+  # Sums of the larger ones do not fit into 32 bits, their squares not into 64; lines are longer than a
+  # block of lines or of columns.
+  script <- withr::local_tempfile(lines = c(
+    "import h5py, numpy as np, sys",
+    "r = np.random.default_rng(5)",
+    "sizes = {'i1': (7,), 'u1': (8,), 'i2': (7, 15), 'u2': (16,), 'i4': (9, 14, 27, 31), 'u4': (12, 32),",
+    "         'i8': (10, 16, 31, 40), 'u8': (11, 32, 45), 'f4': (20,), 'f8': (30,)}",
+    "with h5py.File(sys.argv[1], 'w') as f:",
+    "    for type, bits in sizes.items():",
+    "        for bit in bits:",
+    "            for rows, columns, chunk in ((611, 7, (300, 7)), (3, 17001, (3, 17001))):",
+    "                low = 0 if type[0] == 'u' else 1 - 2**bit",
+    "                x = r.integers(low, 2**bit, (rows, columns), dtype='i8').astype(type)",
+    "                x[r.random((rows, columns)) < 0.3] = 0",
+    "                x[0, 0], x[-1, -1] = low, 2**bit - 1",
+    "                f.create_dataset('%s/%d/%d' % (type, bit, columns), data=x, chunks=chunk)"
+  ))
+  expect_identical(system2(python, shQuote(c(script, path))), 0L)
+  columns_of <- function(x) {
+    count <- nrow(x)
+    middle <- x - rep(colMeans(x), each = count)
+    list(
+      sum = colSums(x), var = colSums(middle^2) / (count - 1), min = apply(x, 2L, min), max = apply(x, 2L, max),
+      nnz = colSums(x != 0)
+    )
+  }
+  found <- h5_ls(path)
+  for (name in found$name[found$kind == "dataset"]) {
+    m <- h5_matrix(path, name)
+    x <- m[] + 0
+    both <- suppressWarnings(h5_stats(m, 1:2, c("sum", "var", "min", "max", "nnz")))
+    for (margin in 1:2) {
+      right <- columns_of(if (margin == 2L) x else t(x))
+      for (stat in names(right)) {
+        expect_equal(both[[margin]][[stat]], right[[stat]], tolerance = 1e-12, label = paste(name, margin, stat))
+      }
+    }
+    expect_identical(suppressWarnings(h5_stats(m, 2, c("var", "nnz"))), both$columns[c("var", "nnz")])
+    exact <- startsWith(name, "i4") || startsWith(name, "u4")
+    if (exact) expect_identical(both$columns$sum, colSums(x), label = name)
+    groups <- rep_len(c("a", "b", "c"), nrow(x))
+    by_group <- suppressWarnings(h5_col_sums(m, groups = groups))
+    expect_equal(by_group, t(rowsum(x, groups)), tolerance = 1e-12, ignore_attr = TRUE, label = name)
+  }
+})
+
 test_that("results do not depend on the number of threads", {
   skip_without_h5()
   python <- h5_python()

@@ -1,0 +1,269 @@
+#ifndef REGATTA_H5_SWEEP_HPP
+#define REGATTA_H5_SWEEP_HPP
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+/* Statistics of rectangles of elements, 16 bytes at a time. Compilers of R packages are told -O2, at
+   which many do not vectorise loops; types that are vectors by themselves need nobody's leave. */
+
+namespace regatta {
+namespace h5 {
+
+typedef std::int32_t Int4 __attribute__((vector_size(16)));
+typedef std::int64_t Int2 __attribute__((vector_size(16)));
+typedef double Real2 __attribute__((vector_size(16)));
+
+/* What is computed with: elements of 32 bits, or doubles. `Count` is what comparing two vectors gives. */
+struct Whole4 {
+  typedef std::int32_t Element;
+  typedef Int4 Vector;
+  typedef Int4 Count;
+};
+struct Real2s {
+  typedef double Element;
+  typedef Real2 Vector;
+  typedef Int2 Count;
+};
+
+template <class Vector, class Element>
+inline Vector load(const Element* at) {
+  Vector v;
+  std::memcpy(&v, at, sizeof v);
+  return v;
+}
+template <class Vector, class Element>
+inline void store(Element* at, Vector v) {
+  std::memcpy(at, &v, sizeof v);
+}
+template <class Vector, class Element>
+inline Vector all_of(Element x) {
+  Element each[sizeof(Vector) / sizeof(Element)];
+  for (Element& one : each) one = x;
+  return load<Vector>(each);
+}
+
+/* Lines of elements, not necessarily one behind the other. */
+template <class Lanes>
+struct Rectangle {
+  const typename Lanes::Element* const* line;
+  std::size_t height, begin, end; /* places of each line, from and to */
+};
+
+/* A rectangle is worked on in blocks of at most that many lines, whose partial results stay in the
+   innermost cache. */
+const std::size_t block_lines = 256;
+
+/* All bits that are set in any of the numbers; of negative ones, if there can be any, those that are not. */
+inline std::uint32_t bits_of(const std::int32_t* line, std::size_t count, bool is_signed) {
+  const int sign = is_signed ? 31 : 0;
+  const std::int32_t keep = is_signed ? -1 : 0;
+  Int4 a = all_of<Int4>(std::int32_t(0)), b = a;
+  const Int4 mask = all_of<Int4>(keep);
+  std::size_t k = 0;
+  for (; k + 8 <= count; k += 8) {
+    const Int4 x = load<Int4>(line + k), y = load<Int4>(line + k + 4);
+    a |= x ^ ((x >> sign) & mask);
+    b |= y ^ ((y >> sign) & mask);
+  }
+  a |= b;
+  std::int32_t bits = a[0] | a[1] | a[2] | a[3];
+  for (; k < count; ++k) bits |= line[k] ^ ((line[k] >> sign) & keep);
+  return static_cast<std::uint32_t>(bits);
+}
+
+/* Whether all numbers of 64 bits are numbers of 32 bits, too. */
+inline bool fits_32(const unsigned char* line, std::size_t count, bool is_signed) {
+  std::uint64_t bits = 0;
+  for (std::size_t k = 0; k < count; ++k) {
+    std::uint64_t x;
+    std::memcpy(&x, line + k * sizeof x, sizeof x);
+    bits |= is_signed && x >> 63 ? ~x : x;
+  }
+  return bits < 0x7fffffffU;
+}
+
+inline bool has_nan(const double* line, std::size_t count) {
+  Int2 found = all_of<Int2>(std::int64_t(0));
+  std::size_t k = 0;
+  for (; k + 2 <= count; k += 2) {
+    const Real2 x = load<Real2>(line + k);
+    found |= x != x;
+  }
+  return (found[0] | found[1]) != 0 || (k < count && line[k] != line[k]);
+}
+
+/* Adds map(x) of the elements: to of_fast[place in the line] and of_slow[line * step]. Either may be
+   null. The sum in a lane must not overflow. */
+template <class Lanes, bool Fast, bool Slow, class Map, class Out>
+void add_block(const Rectangle<Lanes>& part, Map map, Out* of_fast, Out* of_slow, std::size_t step) {
+  typedef typename Lanes::Vector Vector;
+  typedef decltype(map(Vector())) Sum;
+  const std::size_t lanes = sizeof(Vector) / sizeof(typename Lanes::Element);
+  Sum zero;
+  std::memset(&zero, 0, sizeof zero);
+  Sum lines[block_lines];
+  for (std::size_t r = 0; Slow && r < part.height; ++r) lines[r] = zero;
+  std::size_t k = part.begin;
+  const auto give = [&](std::size_t at, Sum sum) {
+    for (std::size_t i = 0; i < lanes; ++i) of_fast[at + i] += static_cast<Out>(sum[i]);
+  };
+  for (; k + 4 * lanes <= part.end; k += 4 * lanes) {
+    Sum a = zero, b = zero, c = zero, d = zero;
+    for (std::size_t r = 0; r < part.height; ++r) {
+      const auto* const at = part.line[r] + k;
+      const Sum w = map(load<Vector>(at)), x = map(load<Vector>(at + lanes)),
+                y = map(load<Vector>(at + 2 * lanes)), z = map(load<Vector>(at + 3 * lanes));
+      if (Fast) {
+        a += w;
+        b += x;
+        c += y;
+        d += z;
+      }
+      if (Slow) lines[r] += (w + x) + (y + z);
+    }
+    if (Fast) {
+      give(k, a);
+      give(k + lanes, b);
+      give(k + 2 * lanes, c);
+      give(k + 3 * lanes, d);
+    }
+  }
+  for (; k + lanes <= part.end; k += lanes) {
+    Sum a = zero;
+    for (std::size_t r = 0; r < part.height; ++r) {
+      const Sum w = map(load<Vector>(part.line[r] + k));
+      if (Fast) a += w;
+      if (Slow) lines[r] += w;
+    }
+    if (Fast) give(k, a);
+  }
+  for (std::size_t r = 0; Slow && r < part.height; ++r) {
+    Out sum(0);
+    for (std::size_t i = 0; i < lanes; ++i) sum += static_cast<Out>(lines[r][i]);
+    of_slow[r * step] += sum;
+  }
+  for (; k < part.end; ++k) {
+    for (std::size_t r = 0; r < part.height; ++r) {
+      const Out one = static_cast<Out>(map(all_of<Vector>(part.line[r][k]))[0]);
+      if (Fast) of_fast[k] += one;
+      if (Slow) of_slow[r * step] += one;
+    }
+  }
+}
+
+/* As above for rectangles of any size, if `most` of map(x) at a time can be added up in a lane. */
+template <class Lanes, class Map, class Out>
+void add_rectangle(const Rectangle<Lanes>& all, std::size_t most, Map map, Out* of_fast, Out* of_slow,
+                   std::size_t step) {
+  const std::size_t lines = std::min(most, block_lines);
+  const std::size_t places = std::max<std::size_t>(1, std::min<std::size_t>(most, 4096)) *
+                             (sizeof(typename Lanes::Vector) / sizeof(typename Lanes::Element));
+  for (std::size_t r = 0; r < all.height; r += lines) {
+    for (std::size_t k = all.begin; k < all.end; k += places) {
+      const Rectangle<Lanes> part = {all.line + r, std::min(lines, all.height - r), k,
+                                     std::min(k + places, all.end)};
+      Out* const below = of_slow ? of_slow + r * step : nullptr;
+      if (of_fast && of_slow) {
+        add_block<Lanes, true, true>(part, map, of_fast, below, step);
+      } else if (of_fast) {
+        add_block<Lanes, true, false>(part, map, of_fast, below, step);
+      } else {
+        add_block<Lanes, false, true>(part, map, of_fast, below, step);
+      }
+    }
+  }
+}
+
+/* Lowers low[] and raises high[] to the elements; none of them is NaN. */
+template <class Lanes, class Out>
+void range_rectangle(const Rectangle<Lanes>& all, Out* low_fast, Out* high_fast, Out* low_slow,
+                     Out* high_slow, std::size_t step) {
+  typedef typename Lanes::Vector Vector;
+  typedef typename Lanes::Element Element;
+  const std::size_t lanes = sizeof(Vector) / sizeof(Element);
+  const auto lower = [](Vector a, Vector b) { return a < b ? a : b; };
+  const auto higher = [](Vector a, Vector b) { return a > b ? a : b; };
+  const auto widen = [](Out* low, Out* high, Element l, Element h) {
+    *low = std::min(*low, static_cast<Out>(l));
+    *high = std::max(*high, static_cast<Out>(h));
+  };
+  for (std::size_t from = 0; from < all.height; from += block_lines) {
+    const std::size_t height = std::min(block_lines, all.height - from);
+    const Element* const* const line = all.line + from;
+    Vector least[block_lines], most[block_lines];
+    std::size_t k = all.begin;
+    if (low_slow && k + lanes <= all.end) {
+      for (std::size_t r = 0; r < height; ++r) least[r] = most[r] = load<Vector>(line[r] + k);
+    }
+    for (; k + lanes <= all.end; k += lanes) {
+      Vector l = load<Vector>(line[0] + k), h = l;
+      for (std::size_t r = 0; r < height; ++r) {
+        const Vector x = load<Vector>(line[r] + k);
+        if (low_fast) {
+          l = lower(l, x);
+          h = higher(h, x);
+        }
+        if (low_slow) {
+          least[r] = lower(least[r], x);
+          most[r] = higher(most[r], x);
+        }
+      }
+      for (std::size_t i = 0; low_fast && i < lanes; ++i) widen(low_fast + k + i, high_fast + k + i, l[i], h[i]);
+    }
+    const std::size_t done = (all.end - all.begin) / lanes;
+    for (std::size_t r = 0; low_slow && done > 0 && r < height; ++r) {
+      const std::size_t cell = (from + r) * step;
+      for (std::size_t i = 0; i < lanes; ++i) widen(low_slow + cell, high_slow + cell, least[r][i], most[r][i]);
+    }
+    for (; k < all.end; ++k) {
+      for (std::size_t r = 0; r < height; ++r) {
+        const Element x = line[r][k];
+        const std::size_t cell = (from + r) * step;
+        if (low_fast) widen(low_fast + k, high_fast + k, x, x);
+        if (low_slow) widen(low_slow + cell, high_slow + cell, x, x);
+      }
+    }
+  }
+}
+
+/* Adds the squared distances from mean_fast[place] and mean_slow[line * step] to the spreads. */
+inline void spread_rectangle(const Rectangle<Real2s>& all, const double* mean_fast, double* of_fast,
+                             const double* mean_slow, double* of_slow, std::size_t step) {
+  for (std::size_t from = 0; from < all.height; from += block_lines) {
+    const std::size_t height = std::min(block_lines, all.height - from);
+    const double* const* const line = all.line + from;
+    Real2 lines[block_lines], means[block_lines];
+    for (std::size_t r = 0; of_slow && r < height; ++r) {
+      lines[r] = Real2{0.0, 0.0};
+      means[r] = all_of<Real2>(mean_slow[(from + r) * step]);
+    }
+    std::size_t k = all.begin;
+    for (; k + 2 <= all.end; k += 2) {
+      const Real2 mean = of_fast ? load<Real2>(mean_fast + k) : Real2{0.0, 0.0};
+      Real2 sum = {0.0, 0.0};
+      for (std::size_t r = 0; r < height; ++r) {
+        const Real2 x = load<Real2>(line[r] + k);
+        if (of_fast) sum += (x - mean) * (x - mean);
+        if (of_slow) lines[r] += (x - means[r]) * (x - means[r]);
+      }
+      if (of_fast) store(of_fast + k, load<Real2>(of_fast + k) + sum);
+    }
+    for (std::size_t r = 0; r < height; ++r) {
+      const std::size_t cell = (from + r) * step;
+      if (of_slow) of_slow[cell] += lines[r][0] + lines[r][1];
+      if (k == all.end) continue;
+      const double x = line[r][k];
+      if (of_fast) of_fast[k] += (x - mean_fast[k]) * (x - mean_fast[k]);
+      if (of_slow) of_slow[cell] += (x - mean_slow[cell]) * (x - mean_slow[cell]);
+    }
+  }
+}
+
+}  // namespace h5
+}  // namespace regatta
+
+#endif
