@@ -18,6 +18,7 @@
 #include "shm-string.h"
 #include "shm-vector.h"
 #include "shm-wrapper.h"
+#include "socket-entry.h"
 #include "system.h"
 #include "sys-fork.h"
 #include "threads-share.h"
@@ -114,6 +115,17 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_shm_peer_is_near, 1),
     ENTRY(ffi_shm_share, 3),
     ENTRY(ffi_shm_wrapped, 2),
+    ENTRY(ffi_socket_about, 1),
+    ENTRY(ffi_socket_accept, 3),
+    ENTRY(ffi_socket_close, 1),
+    ENTRY(ffi_socket_connect, 5),
+    ENTRY(ffi_socket_listen, 5),
+    ENTRY(ffi_socket_read, 2),
+    ENTRY(ffi_socket_receive, 2),
+    ENTRY(ffi_socket_select, 3),
+    ENTRY(ffi_socket_send, 2),
+    ENTRY(ffi_socket_timeout, 2),
+    ENTRY(ffi_socket_write, 2),
     ENTRY(ffi_system_hold_interrupts, 2),
     ENTRY(ffi_system_message, 1),
     ENTRY(ffi_threads_share, 1),

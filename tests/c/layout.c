@@ -4,6 +4,7 @@
 
 #include "arena.h"
 #include "control.h"
+#include "frame.h"
 
 /* Prints the tables of shared structures that docs/ARCHITECTURE.md has, with the offsets that the
    compiler says. A member that is missing here leaves a gap, and a gap is an error. */
@@ -109,5 +110,10 @@ int main(void) {
         FIELD(rg_arena_shared, warm, "bytes in the list of free spans", "both"),
         FIELD(rg_arena_shared, free, "the list: state, offset and size of each, 24 bytes",
               "who has taken the entry by compare-and-swap of its state"));
+  TABLE(rg_frame_header, "stands before a message on a socket; numbers have their lowest byte first",
+        FIELD(rg_frame_header, magic, "`rgf1`", "sender"),
+        FIELD(rg_frame_header, type, "of the message; 1: bytes", "sender"),
+        FIELD(rg_frame_header, unused, "0", "sender"),
+        FIELD(rg_frame_header, length, "bytes of the payload, which follows", "sender"));
   return 0;
 }
