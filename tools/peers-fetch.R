@@ -1,9 +1,12 @@
 # Gets R packages that are peers: unpacks the sources into DIR/src and installs them, with what they
 # need, into DIR/lib.
-#   Rscript tools/peers-fetch.R DIR PACKAGE[=VERSION] ...
+#   Rscript tools/peers-fetch.R [--sources] DIR PACKAGE[=VERSION] ...
+# With --sources nothing is installed.
 # A version is looked for among the current packages of CRAN and then in its archive. What is there
 # already is not fetched again; the status is 1 if something cannot be had.
 arguments <- commandArgs(TRUE)
+installs <- arguments[[1L]] != "--sources"
+if (!installs) arguments <- arguments[-1L]
 dir <- arguments[[1L]]
 src <- file.path(dir, "src")
 lib <- file.path(dir, "lib")
@@ -64,7 +67,7 @@ install <- function(name) {
 for (wanted in arguments[-1L]) {
   name <- sub("=.*", "", wanted)
   version <- if (grepl("=", wanted)) sub(".*=", "", wanted) else NA
-  if (!fetch(name, version) || !install(name)) {
+  if (!fetch(name, version) || (installs && !install(name))) {
     message("peers: ", wanted, " cannot be had from ", repository)
     quit(status = 1L)
   }

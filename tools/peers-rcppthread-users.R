@@ -34,18 +34,10 @@ case <- function(package, what, result, why = "") {
   cat(sprintf("%s: %s\t%s\t%s\n", package, what, result, why))
 }
 
-fetch <- function(package, version) {
-  folder <- file.path(src, package)
-  if (dir.exists(folder)) return(TRUE)
-  file <- tryCatch(
-    suppressWarnings(utils::download.packages(package, src, type = "source", quiet = TRUE))[1L, 2L],
-    error = function(e) NA)
-  if (is.na(file)) return(FALSE)
-  part <- tempfile("unpack-", src)
-  utils::untar(file, exdir = part)
-  file.rename(file.path(part, package), folder)
-  unlink(c(part, file), recursive = TRUE)
-  dir.exists(folder)
+fetch <- function(wanted) {
+  status <- system2(rscript, c("--vanilla", "tools/peers-fetch.R", "--sources", shQuote(dir), wanted),
+    stderr = FALSE)
+  status == 0L
 }
 
 field_names <- function(text) {
@@ -128,7 +120,7 @@ run_tests <- function(package, folder) {
 
 for (wanted in arguments[-1L]) {
   package <- sub("=.*", "", wanted)
-  if (!fetch(package)) {
+  if (!fetch(wanted)) {
     case(package, "build", "skipped", "it cannot be had")
     next
   }
