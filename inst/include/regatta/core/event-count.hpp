@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <limits>
 #include <mutex>
 
 #include "clock.hpp"
@@ -15,72 +16,79 @@ namespace detail {
 // Where threads without work sleep. A sleeper prepares to wait, looks once more for work and then
 // commits; a waker makes the work visible and then notifies. seq_cst on both sides: one of the two
 // sees the other, so that no work is left lying while all sleep.
+//
+// The state: in bits 0-31 how many sleep or are about to and have not been notified, so that nobody
+// notifies them again while they wake up; in bits 32-63 the number of notifications.
 class EventCount {
  public:
   // What a sleeper has been told of before it prepared.
-  using Ticket = std::uint64_t;
+  using Ticket = std::uint32_t;
 
-  EventCount() : sleepers_(0), events_(0), asleep_(0), grants_(0) {}
+  EventCount() : state_(0), waiting_(0), grants_(0) {}
 
-  // acquire on the events: who prepares after a notification sees the work that it was for.
-  Ticket prepare_wait() {
-    sleepers_.fetch_add(1, std::memory_order_seq_cst);
-    return events_.load(std::memory_order_acquire);
+  // acquire: who prepares after a notification sees the work that it was for.
+  Ticket prepare_wait() { return number(state_.fetch_add(1, std::memory_order_seq_cst)); }
+
+  // One that has been notified meanwhile is not counted any more.
+  void cancel_wait(Ticket ticket) {
+    std::uint64_t state = state_.load(std::memory_order_relaxed);
+    while (number(state) == ticket &&
+           !state_.compare_exchange_weak(state, state - 1, std::memory_order_seq_cst,
+                                         std::memory_order_relaxed)) {
+    }
   }
-  void cancel_wait() { sleepers_.fetch_sub(1, std::memory_order_seq_cst); }
-  bool any() const { return sleepers_.load(std::memory_order_seq_cst) > 0; }
+
+  bool any() const { return sleepers(state_.load(std::memory_order_seq_cst)) > 0; }
 
   // After prepare_wait(). Sleeps until notified, at most `us` microseconds if that is not negative;
   // false if nobody has. Grants are for those who slept when they were given: a thread that comes
   // later must not use one up.
   bool commit_wait(Ticket ticket, double us) {
     std::unique_lock<std::mutex> lock(mutex_);
-    const auto missed = [this, ticket] { return events_.load(std::memory_order_relaxed) != ticket; };
-    const auto granted = [this, &missed] { return grants_ > 0 && missed(); };
-    bool woken = missed();
-    if (!woken) {
-      ++asleep_;
-      if (us < 0.0) {
-        bell_.wait(lock, granted);
-        woken = true;
-      } else {
-        woken = bell_.wait_for(lock, std::chrono::microseconds(static_cast<long>(us)), granted);
-      }
-      --asleep_;
-      grants_ = std::min(woken ? grants_ - 1 : grants_, asleep_);
+    const auto notified = [this, ticket] {
+      return number(state_.load(std::memory_order_relaxed)) != ticket;
+    };
+    if (notified()) return true;
+    ++waiting_;
+    const auto granted = [this, &notified] { return grants_ > 0 && notified(); };
+    if (us < 0.0) {
+      bell_.wait(lock, granted);
+    } else if (!bell_.wait_for(lock, std::chrono::microseconds(static_cast<long>(us)), granted)) {
+      --waiting_;
+      state_.fetch_sub(1, std::memory_order_seq_cst);
+      return false;
     }
-    cancel_wait();
-    return woken;
+    --grants_;
+    return true;
   }
 
   // Wakes up to `count` sleepers, and all that are about to sleep.
-  void notify(int count) {
+  void notify(std::uint32_t count) {
     if (!any()) return;
-    int woken = 0;
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      woken = std::min(count, asleep_ - grants_);
-      grants_ += woken;
-      events_.fetch_add(1, std::memory_order_release);
+    std::lock_guard<std::mutex> lock(mutex_);
+    const std::uint32_t woken = std::min(count, waiting_);
+    waiting_ -= woken;
+    grants_ += woken;
+    std::uint64_t state = state_.load(std::memory_order_relaxed);
+    while (!state_.compare_exchange_weak(
+        state, (static_cast<std::uint64_t>(number(state) + 1) << 32) | waiting_,
+        std::memory_order_seq_cst, std::memory_order_relaxed)) {
     }
-    for (int i = 0; i < woken; ++i) bell_.notify_one();
+    for (std::uint32_t i = 0; i < woken; ++i) bell_.notify_one();
   }
 
-  void notify_all() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    grants_ = asleep_;
-    events_.fetch_add(1, std::memory_order_release);
-    bell_.notify_all();
-  }
+  void notify_all() { notify(std::numeric_limits<std::uint32_t>::max()); }
 
  private:
+  static Ticket number(std::uint64_t state) { return static_cast<Ticket>(state >> 32); }
+  static std::uint32_t sleepers(std::uint64_t state) { return static_cast<std::uint32_t>(state); }
+
   std::mutex mutex_;
   std::condition_variable bell_;
-  std::atomic<int> sleepers_;   // who sleep or are about to
-  std::atomic<Ticket> events_;  // notifications so far; raised under the mutex
-  // Guarded by the mutex: who sleep, and how many of these have been told to wake.
-  int asleep_;
-  int grants_;
+  std::atomic<std::uint64_t> state_;
+  // Guarded by the mutex: who sleep without having been told to wake, and how many have been told.
+  std::uint32_t waiting_;
+  std::uint32_t grants_;
 };
 
 }  // namespace detail

@@ -108,13 +108,21 @@ class FrameScope {
     if (frame.desk || (frame.context && frame.context->group)) here_.mark->process = &process;
   }
   ~FrameScope() {
-    if (here_.frame.children) leave_children(here_.frame.children);
+    end_body();
     here_.frame = before_;
     here_.mark->process = mark_before_;
-    if (!before_.context) end_lines(here_, process_.output);
   }
   FrameScope(const FrameScope&) = delete;
   FrameScope& operator=(const FrameScope&) = delete;
+
+  // After each body, where several run in the scope.
+  void end_body() {
+    if (here_.frame.children) {
+      leave_children(here_.frame.children);
+      here_.frame.children = nullptr;
+    }
+    if (!before_.context) end_lines(here_, process_.output);
+  }
 
  private:
   ThreadState& here_;

@@ -22,10 +22,9 @@ constexpr std::uint64_t usual_limit = 1 << 16;
 // which counts as one task of the group that the task belongs to.
 struct Group : Context {
   // `around`: the work that is not over before all of this group is, or null.
-  Group(Process& in, Pool& on, const Context* around)
+  Group(Process& in, Pool& on, const Context* around, const void* by = nullptr)
       : Context(in, around, &first_exception, &cancelled), pool(on), parent_group(nullptr),
-        root(this), user(nullptr), outer(in, nullptr, nullptr, nullptr) {
-  }
+        root(this), user(by), outer(in, nullptr, nullptr, nullptr) {}
 
   // Of what a task pushes, or a body that is part of no task. `task` may end before the group does,
   // and so may groups above that nobody can wait for: what is kept is the nearest that is open.
@@ -81,7 +80,7 @@ struct Group : Context {
   Group* const parent_group;
   Group* const root;
   const void* const user;    // whose pushes these are, of those that share the pool
-  Group* sibling = nullptr;  // further children of the same body; its thread's own
+  Group* sibling = nullptr;  // further children of the same body, or roots of the same pool
   std::uint64_t limit = usual_limit;
   bool by_index = false;     // the exception of the lowest index counts, not the first in time
   const Context outer;       // of children: a copy of their task's context

@@ -182,7 +182,7 @@ inline void Pool::run_together(Loop& loop, Unit units, Desk& desk) {
   if (is_enough(units - 1, usual)) {
     work.call_helper();
   } else if (watching_.load(std::memory_order_relaxed) == 0) {
-    rouse();
+    call_helpers(1);
   }
   work.call_from_now_on();
   work.run();
@@ -229,7 +229,7 @@ inline void Pool::wait_for_helpers(Loop& loop, Desk& desk, Gate& gate) {
 inline void Pool::doze(const Gate& gate) {
   const EventCount::Ticket ticket = waiting_.prepare_wait();
   if (gate.inside() == 0) {
-    waiting_.cancel_wait();
+    waiting_.cancel_wait(ticket);
   } else {
     waiting_.commit_wait(ticket, poll_us);
   }

@@ -52,7 +52,7 @@ REGATTA_NOINLINE inline void Pool::make_room(Group& group) {
     for (std::uint32_t i = 0; me && i < TaskRing::places && !group.has_space(); ++i) {
       Task* const task = find_task(me, &group);
       if (!task) break;
-      finish_task(task, me, me->desk);
+      run_tasks(task, me, me->desk);
     }
     if (me) report_done(*me);
     if (process_.on_main()) poll_if_due(process_, us_since(process_.last_poll));
@@ -92,39 +92,57 @@ inline void Pool::push_alone(Task* task) {
     add_task(*task->group, task);
     return;
   }
-  finish_task(task, nullptr, inside ? frame_here().desk : nullptr);
+  run_tasks(task, nullptr, inside ? frame_here().desk : nullptr);
   if (inside) return;
-  while (Task* const next = fetch_task(nullptr, nullptr)) finish_task(next, nullptr, nullptr);
+  while (Task* const next = fetch_task(nullptr, nullptr)) run_tasks(next, nullptr, nullptr);
 }
 
-inline void Pool::finish_task(Task* task, Helper* me, Desk* desk) {
+// Runs the task, and with a record those that are next in its ring and of the same group, so that
+// what is around a task is made once for them. The main thread stops when it is time to turn to its
+// host.
+inline void Pool::run_tasks(Task* task, Helper* me, Desk* desk) {
   Group& group = *task->group;
+  const bool singly = !me || group.limit < usual_limit;
   if (me && me->done_group != &group) report_done(*me);
-  call_task(*task, desk);
+  const bool main = process_.on_main();
+  const Ticks due = process_.last_poll + static_cast<Ticks>(poll_us * ticks_per_us_);
   SpareBundle alone;
-  destroy_task(task, task_memory_, me ? me->spare : alone);
+  {
+    Context context(process_, group.parent, nullptr, &group.cancelled);
+    context.group = &group;
+    FrameScope scope(Frame{this, desk, &context, nullptr, nullptr}, process_);
+    for (std::uint32_t left = TaskRing::places; task; task = me->ring.take(&group)) {
+      call_task(*task, context);
+      destroy_task(task, task_memory_, me ? me->spare : alone);
+      scope.end_body();
+      if (me) {
+        me->done_group = &group;  // the task may have waited, and the thread run others
+        ++me->done;
+      }
+      if (singly || --left == 0) break;
+      if (main && static_cast<std::int64_t>(ticks_now() - due) > 0) break;
+    }
+  }
   if (!me) {
     alone.send(task_memory_);
     count_done(group, 1);
     return;
   }
-  me->done_group = &group;
-  if (++me->done >= 32 || group.limit < usual_limit) report_done(*me);
+  if (singly || me->done >= TaskRing::places) report_done(*me);
 }
 
-inline void Pool::call_task(Task& task, Desk* desk) {
-  Group& group = *task.group;
-  Context context(process_, group.parent, &group.reporting().first_exception, &group.cancelled);
+inline void Pool::call_task(Task& task, Context& context) {
+  Group& group = *context.group;
+  context.failure = &group.reporting().first_exception;
   context.interrupts = task.interrupts;
   context.cancels_before = task.cancels;
   context.index = task.index;
-  context.group = &group;
   if (closing_.load(std::memory_order_relaxed)) return;
   if (process_.interrupts() != task.interrupts) {
     group.note_interrupt();
   } else if (!context.stopped()) {
     try {
-      task.run(Frame{this, desk, &context, nullptr, nullptr}, process_);
+      task.run();
     } catch (...) {
       context.record_current();
     }
@@ -175,18 +193,39 @@ inline void leave_children(Group* first) noexcept {
   }
 }
 
+// The group of what `user` pushes from outside of tasks. Each library that shares the pool of the
+// process has its own; a pool by itself has one.
+inline Group& Pool::root(const void* user) {
+  if (process_.pool.load(std::memory_order_relaxed) != this) user = nullptr;
+  for (Group* one = roots_.load(std::memory_order_acquire); one; one = one->sibling) {
+    if (one->user == user) return *one;
+  }
+  return add_root(user);
+}
+
+REGATTA_NOINLINE inline Group& Pool::add_root(const void* user) {
+  std::lock_guard<std::mutex> lock(tasks_mutex_);
+  Group* const first = roots_.load(std::memory_order_relaxed);
+  for (Group* one = first; one; one = one->sibling) {
+    if (one->user == user) return *one;
+  }
+  Group* const made = new Group(process_, *this, nullptr, user);
+  made->sibling = first;
+  roots_.store(made, std::memory_order_release);
+  return *made;
+}
+
 // The group that a push of `user` belongs to: children of the body that pushes, where the pool runs
-// it, else the group given.
-inline Group& Pool::group_here(Group& outside, const void* user) {
+// it, else the root.
+inline Group& Pool::group_here(const void* user) {
   Frame& frame = frame_here();
-  if (frame.pool != this) return outside;
+  if (frame.pool != this) return root(user);
   for (Group* one = frame.children; one; one = one->sibling) {
     if (one->user == user) return *one;
   }
   const Context* task = frame.context;
   while (task && !(task->group && &task->group->pool == this)) task = task->parent;
-  Group& above = task ? *task->group : &outside.pool == this ? outside : root_;
-  Group* const made = new Group(*this, above, task, user);
+  Group* const made = new Group(*this, task ? *task->group : root(user), task, user);
   made->sibling = frame.children;
   frame.children = made;
   return *made;
@@ -261,7 +300,7 @@ inline bool Pool::run_task(Helper& me) {
   if (!task) return false;
   stop_watching(me);
   me.at_work.store(true, std::memory_order_relaxed);
-  finish_task(task, &me, me.desk);
+  run_tasks(task, &me, me.desk);
   return true;
 }
 
@@ -309,7 +348,7 @@ inline void Pool::wait_until(Group& group, bool (Group::*wanted)() const) {
     const bool takes = helps || (alone_ && us_between(since, now) > 2.0 * poll_us);
     Group* const only = started() > 0 ? &group : nullptr;
     if (Task* const task = takes ? find_task(me, only) : nullptr) {
-      finish_task(task, me, me ? me->desk : nullptr);
+      run_tasks(task, me, me ? me->desk : nullptr);
       since = now = ticks_now();
       continue;
     }
@@ -321,7 +360,7 @@ inline void Pool::wait_until(Group& group, bool (Group::*wanted)() const) {
     }
     const EventCount::Ticket ticket = waiting_.prepare_wait();
     if ((group.*wanted)()) {
-      waiting_.cancel_wait();
+      waiting_.cancel_wait(ticket);
     } else {
       waiting_.commit_wait(ticket, poll_us);
     }

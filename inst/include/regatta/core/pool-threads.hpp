@@ -41,7 +41,7 @@ inline Pool::Pool(Process& in, unsigned helpers, unsigned most, bool alone)
     : process_(in), helper_count_(helpers), most_(most), ticks_per_us_(tick_rate()),
       helpers_(new Helper[helpers + guests]), desks_(new Desk[helpers + guests]), ticker_(*this),
       alone_(alone), watching_(0), started_(0), can_start_(helpers), stopping_(false),
-      closing_(in.ending()), root_(in, *this, nullptr) {
+      closing_(in.ending()), roots_(nullptr) {
   for (unsigned i = 0; i < helpers + guests; ++i) {
     helpers_[i].index = i + 1;
     helpers_[i].desk = &desks_[i];
@@ -53,8 +53,13 @@ inline Pool::~Pool() {
   process_.leave_company(this);
   closing_.store(true, std::memory_order_relaxed);
   stop_threads();
-  while (Task* const task = find_task(nullptr, nullptr)) finish_task(task, nullptr, nullptr);
+  while (Task* const task = find_task(nullptr, nullptr)) run_tasks(task, nullptr, nullptr);
   for (unsigned i = 0; i < helper_count_ + guests; ++i) helpers_[i].spare.send(task_memory_);
+  for (Group* one = roots_.load(std::memory_order_relaxed); one;) {
+    Group* const next = one->sibling;
+    delete one;
+    one = next;
+  }
 }
 
 // At the end of the program. The pool itself stays for the system to take back, since threads that
@@ -66,7 +71,7 @@ inline void Pool::end() {
     return;
   }
   stop_threads();
-  while (Task* const task = find_task(nullptr, nullptr)) finish_task(task, nullptr, nullptr);
+  while (Task* const task = find_task(nullptr, nullptr)) run_tasks(task, nullptr, nullptr);
 }
 
 // A body has called exit(). Its own thread cannot be joined, and others may wait for the body.
@@ -100,19 +105,10 @@ inline bool Pool::start_one() {
   return true;
 }
 
-// Called by a loop that starts when no helper would see it.
-REGATTA_NOINLINE inline void Pool::rouse() {
+// For work that is known to be enough, and for a loop that starts when no helper would see it.
+REGATTA_NOINLINE inline void Pool::call_helpers(int count) {
   if (bed_.any()) {
-    bed_.notify(1);
-  } else {
-    start_one();
-  }
-}
-
-// For work that is known to be enough.
-inline void Pool::call_helpers(int count) {
-  if (bed_.any()) {
-    bed_.notify(count);
+    bed_.notify(static_cast<std::uint32_t>(count));
   } else {
     start_one();
   }
@@ -187,7 +183,7 @@ inline void Pool::rest(Helper& me) {
   const double us = watch_for(me);
   const EventCount::Ticket ticket = bed_.prepare_wait();
   if (tasks_left() || stopping_.load(std::memory_order_seq_cst)) {
-    bed_.cancel_wait();
+    bed_.cancel_wait(ticket);
     // A thread that pushes has been held up at a moment when nothing can be taken. It may need this
     // core to go on, which it does not get as long as a thread of higher priority keeps looking.
     if (us_since(me.last_work) > 4.0 * spin_us) {

@@ -33,7 +33,8 @@ class REGATTA_SHARED Pool : public Company {
   void push(Group& group, Task* task);
   void wait(Group& group);
   void finish(Group& group) noexcept;
-  Group& group_here(Group& outside, const void* user);
+  Group& root(const void* user);
+  Group& group_here(const void* user);
   static void pass_on(Group& group);
   static void count_done(Group& group, std::uint64_t count);
   bool busy() const override;
@@ -47,8 +48,6 @@ class REGATTA_SHARED Pool : public Company {
   unsigned helpers() const { return helper_count_; }
   unsigned loop_threads() const { return most_; }
   Process& process() const { return process_; }
-  // Of those who push from outside of tasks and name no other group.
-  Group& root() { return root_; }
   TaskMemory& task_memory() { return task_memory_; }
   // For tests and reports: threads that exist.
   unsigned started() const { return started_.load(std::memory_order_acquire); }
@@ -61,7 +60,6 @@ class REGATTA_SHARED Pool : public Company {
   // Threads, in pool-threads.hpp.
   bool start_one();
   void release_threads();
-  void rouse();
   void call_helpers(int count);
   void serve(Helper& me);
   bool look_around(Helper& me);
@@ -84,6 +82,7 @@ class REGATTA_SHARED Pool : public Company {
   void doze(const Gate& gate);
 
   // Tasks, in pool-tasks.hpp.
+  Group& add_root(const void* user);
   void add_task(Group& group, Task* task);
   void make_room(Group& group);
   void drop_task(Task* task);
@@ -93,8 +92,8 @@ class REGATTA_SHARED Pool : public Company {
   Task* find_task(Helper* me, Group* group);
   bool tasks_left() const;
   bool run_task(Helper& me);
-  void finish_task(Task* task, Helper* me, Desk* desk);
-  void call_task(Task& task, Desk* desk);
+  void run_tasks(Task* task, Helper* me, Desk* desk);
+  void call_task(Task& task, Context& context);
   void report_done(Helper& me);
   void wait_until(Group& group, bool (Group::*wanted)() const);
   bool wait_elsewhere(Group& group, bool (Group::*wanted)() const);
@@ -152,7 +151,7 @@ class REGATTA_SHARED Pool : public Company {
   TaskMemory task_memory_;
   std::mutex tasks_mutex_;  // guards the list and the queues of its groups
   GroupList groups_;
-  Group root_;
+  std::atomic<Group*> roots_;  // acquire and release; grows under the mutex
 };
 
 // One thread at work for a loop.

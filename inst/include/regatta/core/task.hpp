@@ -29,7 +29,7 @@ struct Link {
 struct Task : Link {
   Task() : group(nullptr), index(1), interrupts(0), cancels(0), in_block(false) {}
   virtual ~Task() {}
-  virtual void run(const Frame& frame, Process& process) = 0;
+  virtual void run() = 0;
 
   Group* group;
   // What its context begins with, see there.
@@ -42,10 +42,7 @@ struct Task : Link {
 template <class Call>
 struct TaskOf final : Task {
   explicit TaskOf(Call&& with) : call(std::move(with)) {}
-  void run(const Frame& frame, Process& process) override {
-    const FrameScope scope(frame, process);
-    call();
-  }
+  void run() override { call(); }
   Call call;
 };
 

@@ -2,10 +2,8 @@
 #define REGATTA_CORE_THREAD_HPP
 
 #include <chrono>
-#include <condition_variable>
-#include <exception>
-#include <memory>
-#include <mutex>
+#include <future>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -27,12 +25,9 @@ class Thread {
   template <class F, class... Args,
             class = typename std::enable_if<
                 !std::is_same<typename std::decay<F>::type, Thread>::value>::type>
-  explicit Thread(F&& f, Args&&... args) {
-    using Call = detail::BoundTo<F, Args...>;
-    std::shared_ptr<End> end = std::make_shared<End>();
-    start(std::move(end),
-          detail::bind_call(std::forward<F>(f), std::forward<Args>(args)...),
-          static_cast<Call*>(nullptr));
+  explicit Thread(F&& f, Args&&... args)
+      : process_(&detail::process()), interrupts_(detail::interrupts_before(*process_)) {
+    start(detail::bind_call(std::forward<F>(f), std::forward<Args>(args)...));
   }
 
   Thread(const Thread&) = delete;
@@ -51,16 +46,18 @@ class Thread {
     if (!thread_.joinable()) return;
     // Nor can a thread that has called exit() wait for itself.
     if (of_parent() || thread_.get_id() == std::this_thread::get_id()) {
-      forget();
-      return;
+      detach();
+    } else {
+      wait_for_end();
+      thread_.join();
     }
-    wait_for_end();
-    thread_.join();
   }
 
   void swap(Thread& other) noexcept {
     thread_.swap(other.thread_);
-    end_.swap(other.end_);
+    std::swap(end_, other.end_);
+    std::swap(process_, other.process_);
+    std::swap(interrupts_, other.interrupts_);
   }
 
   bool joinable() const noexcept { return thread_.joinable(); }
@@ -69,26 +66,30 @@ class Thread {
   void join() {
     if (!thread_.joinable()) throw std::system_error(std::make_error_code(std::errc::invalid_argument));
     if (of_parent()) {
-      forget();
+      detach();
       stop("a Thread started before a fork was joined in the child, which does not have it: join it in "
            "the parent");
     }
     wait_for_end();
     thread_.join();
-    const std::shared_ptr<End> end = std::move(end_);
-    detail::Process& now = end->process;
-    if (now.on_main()) detail::print_now(now);
-    if (end->error) detail::throw_error(now, end->error);
-    if (now.interrupts() != end->interrupts) detail::throw_interrupt(now);
+    if (process_->on_main()) detail::print_now(*process_);
+    try {
+      end_.get();
+    } catch (...) {
+      detail::throw_error(*process_, std::current_exception());
+    }
+    if (process_->interrupts() != interrupts_) detail::throw_interrupt(*process_);
   }
 
   void detach() {
-    if (joinable() && of_parent()) {
-      forget();
-      return;
+    if (!joinable() || !of_parent()) {
+      thread_.detach();
+    } else {
+      // The system knows nothing of it here, and it is not to be destroyed unjoined.
+      typename std::aligned_storage<sizeof(std::thread), alignof(std::thread)>::type grave;
+      static_cast<void>(new (&grave) std::thread(std::move(thread_)));
     }
-    thread_.detach();
-    end_.reset();
+    end_ = std::future<void>();
   }
 
   id get_id() const noexcept { return thread_.get_id(); }
@@ -96,75 +97,56 @@ class Thread {
   static unsigned hardware_concurrency() noexcept { return std::thread::hardware_concurrency(); }
 
  private:
-  struct End {
-    End()
-        : process(detail::process()), interrupts(detail::interrupts_before(process)),
-          reached(false) {}
-    void reach() {
-      std::lock_guard<std::mutex> lock(mutex);
-      reached = true;
-      bell.notify_all();
-    }
-    detail::Process& process;
-    const std::uint32_t interrupts;
-    std::mutex mutex;
-    std::condition_variable bell;
-    bool reached;
-    std::exception_ptr error;  // read after join()
-  };
-
-  template <class Given, class Call>
-  void start(std::shared_ptr<End> end, Given&& call, Call*) {
-    end_ = end;
-    end->process.live_begin();
+  template <class Call>
+  void start(Call call) {
+    std::promise<void> end;
+    end_ = end.get_future();
+    process_->live_begin();
     try {
       detail::SignalsBlocked blocked;
-      thread_ = std::thread(&Thread::run<Call>, end, std::forward<Given>(call));
+      thread_ = std::thread(&Thread::run<Call>, process_, interrupts_, std::move(end), std::move(call));
     } catch (...) {
-      end->process.live_end();
+      process_->live_end();
       throw;
     }
   }
 
   template <class Call>
-  static void run(std::shared_ptr<End> end, Call call) {
+  static void run(detail::Process* process, std::uint32_t interrupts, std::promise<void> end, Call call) {
+    std::exception_ptr error;
     try {
-      detail::Context context(end->process, nullptr, nullptr, nullptr);
-      context.interrupts = end->interrupts;
+      detail::Context context(*process, nullptr, nullptr, nullptr);
+      context.interrupts = interrupts;
       const detail::FrameScope scope(detail::Frame{nullptr, nullptr, &context, nullptr, nullptr},
-                                     end->process);
+                                     *process);
       call();
     } catch (...) {
-      end->error = std::current_exception();
+      error = std::current_exception();
     }
-    end->process.live_end();
-    end->reach();
+    process->live_end();
+    if (error) {
+      end.set_exception(std::move(error));
+    } else {
+      end.set_value();
+    }
   }
 
   // A forked child has no such thread.
-  bool of_parent() const { return &end_->process != &detail::process(); }
-
-  // Where the thread cannot be waited for: std::thread may not be destroyed unjoined.
-  void forget() {
-    static_cast<void>(new std::thread(std::move(thread_)));
-    end_.reset();
-  }
+  bool of_parent() const { return process_ != &detail::process(); }
 
   // An interrupt reaches the thread when it checks for one.
   void wait_for_end() {
-    detail::Process& now = end_->process;
-    if (!now.on_main()) return;
+    if (!process_->on_main()) return;
     const std::chrono::microseconds period(static_cast<long>(detail::poll_us));
-    std::unique_lock<std::mutex> lock(end_->mutex);
-    while (!end_->bell.wait_for(lock, period, [this] { return end_->reached; })) {
-      lock.unlock();
-      detail::poll_if_due(now, detail::poll_us + 1.0);
-      lock.lock();
+    while (end_.wait_for(period) != std::future_status::ready) {
+      detail::poll_if_due(*process_, detail::poll_us + 1.0);
     }
   }
 
   std::thread thread_;
-  std::shared_ptr<End> end_;
+  std::future<void> end_;
+  detail::Process* process_ = nullptr;
+  std::uint32_t interrupts_ = 0;  // before it was started
 };
 
 inline void swap(Thread& a, Thread& b) noexcept { a.swap(b); }

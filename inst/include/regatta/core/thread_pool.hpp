@@ -19,8 +19,6 @@ inline int unwinding() {
 #endif
 }
 
-REGATTA_HIDDEN Group& free_group();
-
 template <class F, class... Args>
 void push_to(Group& group, F&& f, Args&&... args) {
   using Call = BoundTo<F, Args...>;
@@ -28,15 +26,13 @@ void push_to(Group& group, F&& f, Args&&... args) {
   group.pool.push(group, make_task(std::move(call), group.pool.task_memory()));
 }
 
-// A call whose result or exception goes to a future; dropped, it leaves a broken promise there.
+// A call whose result or exception goes to a future; dropped, it leaves a broken promise there. No
+// std::packaged_task, whose memory takes no notice of the alignment before C++17.
 template <class Value, class Call>
 struct Promised {
   void operator()() {
     try {
       give(static_cast<Value*>(nullptr));
-    } catch (const Stopped&) {
-      promise.set_exception(std::current_exception());
-      throw;
     } catch (...) {
       promise.set_exception(std::current_exception());
     }
@@ -73,7 +69,7 @@ class ThreadPool {
   ThreadPool() : ThreadPool(defaultThreads()) {}
   explicit ThreadPool(std::size_t nWorkers)
       : size_(limited(nWorkers)), unwinding_(detail::unwinding()), shared_(false),
-        pool_(make(detail::process(), size_)), root_(nullptr) {}
+        pool_(make(detail::process(), size_)) {}
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool(ThreadPool&&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -87,8 +83,9 @@ class ThreadPool {
     if (!pool || &pool->process() != &detail::process()) return;
     // A body has called exit(), which destroys static objects: the system takes the pool back.
     if (pool->runs_here()) return;
-    if (detail::unwinding() != unwinding_) pool->root().cancel();
-    pool->finish(pool->root());
+    detail::Group& root = pool->root(this);
+    if (detail::unwinding() != unwinding_) root.cancel();
+    pool->finish(root);
     delete pool;
   }
 
@@ -147,7 +144,7 @@ class ThreadPool {
   }
 
   // Drops the tasks that have not begun; those that run can ask shouldStop().
-  void cancel() { root().cancel(); }
+  void cancel() { pool().root(this).cancel(); }
 
   // Changes the number of workers, when all tasks are done.
   void resize(std::size_t threads) {
@@ -165,9 +162,8 @@ class ThreadPool {
  private:
   struct Shared {};
   explicit ThreadPool(Shared)
-      : size_(0), unwinding_(0), shared_(true), pool_(nullptr), root_(nullptr) {}
+      : size_(0), unwinding_(0), shared_(true), pool_(nullptr) {}
   friend class TaskGroup;
-  friend detail::Group& detail::free_group();
 
   static unsigned limited(std::size_t threads) {
     return static_cast<unsigned>(std::min<std::size_t>(threads, detail::max_threads));
@@ -189,29 +185,13 @@ class ThreadPool {
     return *pool;
   }
 
-  // Where pushes go that are made outside of the pool's tasks.
-  detail::Group& root() {
-    detail::Pool& on = pool();
-    if (!shared_) return on.root();
-    detail::Group* root = root_.load(std::memory_order_acquire);
-    if (REGATTA_LIKELY(root && &root->pool == &on && &root->process == &on.process())) return *root;
-    detail::Group* const fresh = new detail::Group(on.process(), on, nullptr);
-    if (root_.compare_exchange_strong(root, fresh, std::memory_order_acq_rel)) return *fresh;
-    delete fresh;
-    return *root;
-  }
-
-  detail::Group& group() {
-    detail::Group& outside = root();
-    return outside.pool.group_here(outside, this);
-  }
+  detail::Group& group() { return pool().group_here(this); }
 
   unsigned size_;
   const int unwinding_;  // exceptions under way when it was made
   const bool shared_;
   // acquire and release: who reads a pointer uses what it points to.
   std::atomic<detail::Pool*> pool_;
-  std::atomic<detail::Group*> root_;
 };
 
 namespace detail {
@@ -219,8 +199,7 @@ namespace detail {
 // Where the free functions push: to the pool that the calling thread works for, else that of the
 // process.
 REGATTA_HIDDEN inline Group& free_group() {
-  ThreadPool& global = ThreadPool::globalInstance();
-  return pool_here().group_here(global.root(), &global);
+  return pool_here().group_here(&ThreadPool::globalInstance());
 }
 
 }  // namespace detail
