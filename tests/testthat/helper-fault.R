@@ -10,6 +10,7 @@ two_workers <- function(..., workers = 2L, seed = 1L, dump = "no") {
 # before Rscript, such as c("unshare", "-m"); `base` a folder that another user can reach.
 fault_start <- function(fun, args = list(), wrap = character(), env = character(),
                         base = tempdir()) {
+  force(args) # which may skip the test: not when the folder is there
   # processx draws the number of a process from the session's generator.
   withr::local_preserve_seed()
   dir <- tempfile("fault-", tmpdir = base)
@@ -80,6 +81,7 @@ fault_story <- function(session) {
 # The value of the session's function. A session that does not end in time is killed, with all its
 # descendants, and that is an error.
 fault_value <- function(session, timeout = 120) {
+  force(session)
   on.exit(fault_end(session))
   wait_until(function() !session$process$is_alive(), timeout, "the end of the session")
   path <- file.path(session$dir, "value.rds")

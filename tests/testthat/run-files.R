@@ -66,7 +66,7 @@ run_in_session <- function(package, folder, name, out, limit, wrap) {
   ))
   seconds <- proc.time()[["elapsed"]] - start
   if (!file.exists(report)) {
-    why <- if (status == 124L) sprintf("did not end in %g s", limit) else sprintf("ended with status %d", status)
+    why <- if (status == 124L || seconds >= limit) sprintf("did not end in %g s", limit) else sprintf("ended with status %d", status)
     return(file_row(name, seconds, failed = 1L, problem = why))
   }
   counts <- utils::read.csv(report)
