@@ -28,8 +28,17 @@ within() {
   shift
   if [ "$left" -lt "$most" ]; then most=$left; fi
   [ "$most" -gt 0 ] || return 124
-  timeout -k 10 "$most" "$@"
+  timeout -k 10 "$most" "$@" 8>&- &
+  running=$!
+  wait "$running"
+  local status=$?
+  running=
+  return "$status"
 }
+
+# A group of processes of its own does not hear of the end of this one.
+running=
+trap 'if [ -n "$running" ]; then kill "$running" 2>/dev/null; wait "$running"; fi; exit 130' INT TERM HUP
 
 # Runs a command in the userland $1. Mounts and processes are in namespaces of their own: both end with
 # the command, however it ends, so that nothing stays mounted when the folder is removed.
