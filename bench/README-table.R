@@ -1,6 +1,7 @@
-# Writes the table of measured claims into README.md, between its two marks, from the csv files of
-# bench/results/. bench/sections.csv names the results in order, a title for each and, where not
-# all cells belong in a README, a regular expression on their names.
+# Writes what was measured, from the csv files of bench/results/: the whole tables into bench/README.md,
+# one row for each claim of bench/claims.csv into README.md, both between two marks, and the drawing of
+# those rows. bench/sections.csv names the results in order, a title for each and, where not all cells
+# belong in a document, a regular expression on their names.
 #   Rscript bench/README-table.R [ROOT]
 
 begin_mark <- "<!-- bench: begin -->"
@@ -81,24 +82,103 @@ render <- function(sections) {
   c(begin_mark, unlist(parts), "", versions_line(all), end_mark)
 }
 
-replace_between_marks <- function(lines, table) {
+replace_between_marks <- function(path, table) {
+  lines <- readLines(path, encoding = "UTF-8")
   from <- which(lines == begin_mark)
   to <- which(lines == end_mark)
   if (length(from) != 1L || length(to) != 1L || from > to) {
-    stop("README.md needs the lines \"", begin_mark, "\" and \"", end_mark, "\", once each")
+    stop(path, " needs the lines \"", begin_mark, "\" and \"", end_mark, "\", once each", call. = FALSE)
   }
-  c(lines[seq_len(from - 1L)], table, lines[-seq_len(to)])
+  writeLines(c(lines[seq_len(from - 1L)], table, lines[-seq_len(to)]), path, useBytes = TRUE)
+}
+
+# The claims that have been measured: a list of what, the seconds of regatta, and those of the peers
+# named, fastest first. A peer that was not installed when it was measured is missing.
+read_claims <- function(root, sections) {
+  claims <- utils::read.csv(file.path(root, "bench", "claims.csv"), colClasses = "character")
+  found <- lapply(seq_len(nrow(claims)), function(i) {
+    claim <- claims[i, ]
+    at <- match(claim$results, sections$results)
+    if (is.na(at)) return(NULL)
+    rows <- sections$data[[at]]
+    rows <- rows[rows$cell == claim$cell, ]
+    ours <- rows$median_s[rows$peer == claim$ours]
+    if (length(ours) != 1L) {
+      stop("bench/claims.csv: no time of ", claim$ours, " for ", claim$cell, call. = FALSE)
+    }
+    theirs <- rows[rows$peer %in% strsplit(claim$peers, ";", fixed = TRUE)[[1L]], ]
+    theirs <- theirs[order(theirs$median_s), ]
+    list(what = claim$what, results = claim$results, ours = ours,
+      times = stats::setNames(theirs$median_s / ours, theirs$peer))
+  })
+  Filter(Negate(is.null), found)
+}
+
+claims_table <- function(claims) {
+  row <- function(claim) {
+    sprintf("| %s | %s | %s |", claim$what, trimws(format_seconds(claim$ours)),
+      paste(names(claim$times), format_times(claim$times), collapse = "; "))
+  }
+  c(begin_mark, "| | regatta | the others, in multiples of that |", "|---|---|---|",
+    vapply(claims, row, ""), end_mark)
+}
+
+# One line for each claim, a point for each peer, on a logarithmic scale: regatta is at 1.
+draw_claims <- function(claims, path) {
+  row_height <- 46
+  grDevices::png(path, width = 1000, height = row_height * length(claims) + 90, type = "cairo", res = 96)
+  on.exit(grDevices::dev.off())
+  graphics::par(mar = c(3.2, 20.5, 1.6, 2), mgp = c(2, 0.5, 0), family = "sans")
+  n <- length(claims)
+  ticks <- c(0.5, 1, 4, 16, 64, 256)
+  all <- unlist(lapply(claims, `[[`, "times"))
+  graphics::plot.new()
+  graphics::plot.window(xlim = range(0.35, all * 1.3), ylim = c(0.5, n + 0.5), log = "x", yaxs = "i")
+  graphics::abline(v = ticks, col = "grey90")
+  graphics::abline(v = 1, col = "#0b6e99", lwd = 3)
+  graphics::axis(1, ticks, ticks, tick = FALSE, cex.axis = 0.9)
+  graphics::mtext("others: times as long as regatta (logarithmic)", 1, line = 2, cex = 0.9)
+  graphics::mtext("regatta", 3, at = 1, line = 0.1, cex = 0.9, font = 2, col = "#0b6e99")
+  for (i in seq_len(n)) {
+    y <- n + 1 - i
+    times <- claims[[i]]$times
+    graphics::segments(1, y, max(times), y, col = "grey70")
+    graphics::points(times, rep(y, length(times)), pch = 19, cex = 1.1,
+      col = ifelse(times < 1, "#0b6e99", "#c4501b"))
+    graphics::mtext(claims[[i]]$what, 2, at = y, las = 1, line = 0.6, cex = 0.88)
+    label_peers(times, y)
+  }
+  invisible(path)
+}
+
+# The packages' names, above and below the line by turns; of those that are too near to each other on
+# one side the slower goes without.
+label_peers <- function(times, y) {
+  labels <- sub("::.*$", "", sub(", .*$", "", names(times)))
+  labels <- sub("^(base|sequential).*$", "base R", labels)
+  taken <- c(-Inf, -Inf)
+  for (k in seq_along(times)) {
+    half <- graphics::strwidth(labels[[k]], cex = 0.7) / 2
+    centre <- log10(times[[k]])
+    free <- which(centre - half > taken)
+    if (length(free) == 0L || labels[[k]] %in% labels[seq_len(k - 1L)]) next
+    side <- free[[1L]]
+    graphics::text(times[[k]], y + c(0.28, -0.28)[[side]], labels[[k]], cex = 0.7, col = "grey25")
+    taken[[side]] <- centre + half + 0.02
+  }
 }
 
 main <- function(root = ".") {
-  readme <- file.path(root, "README.md")
   sections <- read_results(root)
   if (nrow(sections) == 0L) {
     stop("bench/results/ holds no results: run `make bench` first", call. = FALSE)
   }
-  old <- readLines(readme, encoding = "UTF-8")
-  writeLines(replace_between_marks(old, render(sections)), readme, useBytes = TRUE)
-  cat("README.md: ", nrow(sections), " tables written\n", sep = "")
+  claims <- read_claims(root, sections)
+  replace_between_marks(file.path(root, "bench", "README.md"), render(sections))
+  replace_between_marks(file.path(root, "README.md"), claims_table(claims))
+  draw_claims(claims, file.path(root, "man", "figures", "README-measured.png"))
+  cat("bench/README.md: ", nrow(sections), " tables, README.md: ", length(claims), " rows and their drawing\n",
+    sep = "")
 }
 
 if (sys.nframe() == 0L) do.call(main, as.list(commandArgs(TRUE)))

@@ -12,7 +12,7 @@ doc_root <- function() {
 
 doc_files <- function(root) {
   docs <- file.path("docs", list.files(file.path(root, "docs"), "[.]md$"))
-  pages <- c("README.md", "NEWS.md", docs)
+  pages <- c("README.md", "CONTRIBUTING.md", "bench/README.md", "NEWS.md", docs)
   stats::setNames(file.path(root, pages), pages)
 }
 

@@ -49,7 +49,7 @@ class ProgressPrinter {
   }
   // "50%   (~3s remaining)       ", "100% (done)".
   std::string status(std::size_t done, double seconds) const {
-    char percent[8];
+    char percent[16];
     std::snprintf(percent, sizeof percent, "%3d%%", static_cast<int>(100.0 * part(done)));
     if (done >= total_) return std::string(percent) + " (done)                         ";
     const double left = seconds * (1.0 - part(done)) / part(done);
