@@ -162,7 +162,7 @@ test_that("the words of the README run and give what it shows", {
 
 test_that("what is said of an installation gives the vignettes that the help cites", {
   root <- doc_root()
-  pages <- lapply(list.files(file.path(root, "man"), full.names = TRUE), read_text)
+  pages <- lapply(list.files(file.path(root, "man"), "[.]Rd$", full.names = TRUE), read_text)
   cited <- unique(unlist(lapply(pages, all_matches, pattern = "vignette\\(\"[a-z]+\", \"regatta\"\\)")))
   expect_gt(length(cited), 0L)
   names <- sub(".*\\(\"([a-z]+)\".*", "\\1", cited)
