@@ -3,12 +3,16 @@
 # this host has been given; `code_loaded`, whether all functions have been read from disk; `handles`,
 # whether shared vectors are serialised as handles now, list(send, pid), where somebody has said so.
 # `h5_about`, what the package was built with for HDF5, FALSE without; `pid`, the process that loaded
-# the package.
+# the package; `wires`, what is known of the nodes of clusters; `reading`, whether a message of one is
+# being read; `abandoned`, runs on clusters that nobody has any more and that are to be stopped.
 the <- new.env(parent = emptyenv())
 the$last <- NULL
 the$plan <- NULL
 the$fork_warned <- FALSE
 the$code_loaded <- FALSE
 the$handles <- NULL
+the$wires <- new.env(parent = emptyenv())
+the$reading <- FALSE
+the$abandoned <- list()
 the$h5_about <- NULL
 the$pid <- NULL

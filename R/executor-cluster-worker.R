@@ -2,12 +2,13 @@
 # message of the session and returns the reply.
 
 # What the node is at: `job`, what the run needs; `token`; `slots` and `number`, where it writes what
-# it does; `master`, the connection to the session; `undo`, how the process was before.
+# it does; `socket`, the descriptor of the connection to the session, -1 if that is not known; `undo`,
+# how the process was before.
 cluster_worker <- new.env(parent = emptyenv())
 
-# `last`: whether the node is done with what it was asked. Records are what elements have to tell.
-cluster_reply <- function(records = list(), value = NULL, last = TRUE) {
-  structure(list(records = records, value = value, last = last), class = "regatta_reply")
+# Records are what elements have to tell that could not be sent while they ran.
+cluster_reply <- function(records = list(), value = NULL) {
+  structure(list(records = records, value = value), class = "regatta_reply")
 }
 
 regatta_version <- function() {
@@ -38,12 +39,8 @@ cluster_worker_begin <- function(bytes, slots, number, token) {
   cluster_worker$token <- token
   cluster_worker$slots <- slots
   cluster_worker$number <- number
-  cluster_worker$master <- find_master(sys.frames())
-  if (inherits(cluster_worker$master, c("SOCKnode", "SOCK0node"))) {
-    send_at_once(list(cluster_worker$master$con))
-  }
+  cluster_worker$socket <- find_socket(find_master(sys.frames())$con)
   evaluate_begin(control, job$seed)
-  cluster_reply()
 }
 
 # The variables of the session, the share of the cores; returns how it was.
@@ -65,19 +62,48 @@ cluster_worker_set <- function(job) {
   undo
 }
 
-cluster_worker_batch <- function(elements, tries, token) {
-  if (!identical(token, cluster_worker$token)) {
-    stop("the run that these elements belong to is over")
-  }
-  cluster_worker$held <- list()
-  with_streams({
-    .Call(
-      ffi_cluster_worker_batch, elements, tries, cluster_worker$slots, cluster_worker$number,
-      cluster_worker_report
-    )
-    evaluate_all(cluster_worker$job$loop)
+# `begin`: list(bytes, slots, number) with the first batch of a run, or after another run. Interrupts
+# are let in where an element runs and nowhere else: one that came between two of them, while an error
+# is on its way from its frames, would end the batch without a reply.
+cluster_worker_batch <- function(elements, tries, token, begin = NULL) {
+  suspendInterrupts({
+    if (!is.null(begin)) {
+      cluster_worker_begin(begin$bytes, begin$slots, begin$number, token)
+    } else if (!identical(token, cluster_worker$token)) {
+      stop("the run that these elements belong to is over")
+    }
+    cluster_worker$held <- list()
+    with_streams({
+      .Call(
+        ffi_cluster_worker_batch, elements, tries, cluster_worker$slots, cluster_worker$number,
+        cluster_worker_report, cluster_worker$socket, token
+      )
+      cluster_worker_evaluate(function() allowInterrupts(cluster_worker$job$loop()))
+    })
+    take_interrupts()
+    cluster_reply(cluster_worker$held)
   })
-  cluster_reply(cluster_worker$held)
+}
+
+# While a handler describes an error, or passes on what an element has signalled, R does not call it for
+# an interrupt: that gets here, and is the end of the element if it has not told of one.
+cluster_worker_evaluate <- function(loop) {
+  while (!tryCatch({
+    evaluate_all(loop)
+    TRUE
+  }, interrupt = function(e) FALSE)) {
+    if (is.null(evaluator$record)) {
+      evaluator$record <- plain_record(simpleError("interrupted"), interrupted = TRUE)
+    }
+  }
+}
+
+# One that was meant for an element that has ended.
+take_interrupts <- function() {
+  while (!tryCatch(allowInterrupts({
+    Sys.sleep(0)
+    TRUE
+  }), interrupt = function(e) FALSE)) NULL
 }
 
 # R itself may write to a file: parallel has its workers do so.
@@ -95,24 +121,12 @@ with_streams <- function(code) {
   code
 }
 
-# Called from C with what an element has to tell. It is sent at once where a way is known, else with
-# the end of the batch. An interrupt in the middle of a message would leave half of it.
+# Called from C with what an element has to tell where the way to the session is not known: it goes
+# with the end of the batch.
 cluster_worker_report <- function(type, index, try, kind, times, payload) {
-  record <- list(
+  cluster_worker$held[[length(cluster_worker$held) + 1L]] <- list(
     type = type, index = index, try = try, kind = kind, times = times, payload = payload
   )
-  if (is.null(cluster_worker$master)) {
-    cluster_worker$held[[length(cluster_worker$held) + 1L]] <- record
-  } else {
-    message <- list(
-      type = "VALUE", value = cluster_reply(list(record), last = FALSE), success = TRUE,
-      time = NULL, tag = cluster_worker$token
-    )
-    tryCatch(
-      hold_interrupts(cluster_method("sendData")(cluster_worker$master, message)),
-      error = function(e) quit("no", 1L, FALSE) # the session has gone
-    )
-  }
   NULL
 }
 
@@ -125,6 +139,13 @@ find_master <- function(frames) {
       return(master)
     }
   }
+}
+
+# The end of a run is a message that parallel's loop has no reply for, so that nobody need wait for one:
+# its type is the token of the run, and where the loop asks for that the run is ended.
+`$.regatta_end` <- function(x, name) {
+  tryCatch(cluster_worker_end(unclass(x)$type), error = function(e) NULL)
+  "END"
 }
 
 cluster_worker_end <- function(token) {

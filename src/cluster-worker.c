@@ -10,6 +10,7 @@
 #include <R_ext/Utils.h>
 
 #include "cluster-slots.h"
+#include "cluster-wire.h"
 #include "control.h"
 #include "encode.h"
 #include "evaluator.h"
@@ -21,10 +22,12 @@
 /* Bytes of output that are sent at a time. */
 enum { OUTPUT_MAX = 1 << 24 };
 
-/* The batch that this process is at. What is to be sent is given to an R function, since the
-   connection is R's. */
+/* The batch that this process is at. What is to be sent goes to the socket of the connection to the
+   session, or where that is not known to an R function. */
 static struct {
   SEXP report;
+  int fd; /* -1: not known */
+  char token[RG_CLUSTER_TOKEN];
   rg_cluster_slot *slot, own; /* `own` where the session is on another machine */
   const double *elements;
   const int *tries;
@@ -34,7 +37,36 @@ static struct {
   int file[RG_STREAMS]; /* what has been written to the stream, -1: not wanted */
   int64_t sent[RG_STREAMS];
   int before[RG_STREAMS]; /* where the stream went before a batch, -1 between batches */
-} worker = {.file = {-1, -1}, .before = {-1, -1}};
+} worker = {.fd = -1, .file = {-1, -1}, .before = {-1, -1}};
+
+/* Nobody is there any more for whom this process could work. */
+static void leave(void) {
+  SEXP call = PROTECT(Rf_lang4(Rf_install("quit"), PROTECT(Rf_mkString("no")),
+                               PROTECT(Rf_ScalarInteger(1)), PROTECT(Rf_ScalarLogical(FALSE))));
+  Rf_eval(call, R_BaseEnv);
+  UNPROTECT(4);
+}
+
+static void send_frame(const rg_record *header, const void *payload, size_t size) {
+  rg_cluster_frame frame = {.magic = RG_CLUSTER_MAGIC,
+                            .type = header->type,
+                            .kind = header->kind,
+                            .tries = header->tries,
+                            .index = (double)header->element + 1,
+                            .times = {(double)worker.started / 1e9, (double)worker.ended / 1e9},
+                            .size = size};
+  memcpy(frame.token, worker.token, sizeof frame.token);
+  enum { SMALL = 4096 };
+  char both[sizeof frame + SMALL];
+  memcpy(both, &frame, sizeof frame);
+  if (size <= SMALL) {
+    if (size > 0) memcpy(both + sizeof frame, payload, size);
+    if (rg_cluster_wire_send_all(worker.fd, both, sizeof frame + size) < 0) leave();
+  } else if (rg_cluster_wire_send_all(worker.fd, &frame, sizeof frame) < 0 ||
+             rg_cluster_wire_send_all(worker.fd, payload, size) < 0) {
+    leave();
+  }
+}
 
 /* `kind` in the header of output is the stream. */
 static void report(const rg_record *header, SEXP payload) {
@@ -52,10 +84,14 @@ static void report(const rg_record *header, SEXP payload) {
   UNPROTECT(7);
 }
 
-static SEXP raw_of(const void *bytes, size_t size) {
+static void report_bytes(const rg_record *header, const void *bytes, size_t size) {
+  if (worker.fd >= 0) {
+    send_frame(header, bytes, size);
+    return;
+  }
   SEXP raw = Rf_allocVector(RAWSXP, (R_xlen_t)size);
   if (size > 0) memcpy(RAW(raw), bytes, size);
-  return raw;
+  report(header, raw);
 }
 
 /* What the element has written so far goes before anything else that it has to tell. A program that
@@ -74,7 +110,7 @@ static void report_output(int64_t element) {
         Rf_error("cannot read the output of a worker: %s", strerror(errno));
       }
       worker.sent[s] += size;
-      report(&header, text);
+      report_bytes(&header, RAW_RO(text), (size_t)size);
       UNPROTECT(1);
     }
     if (end > from) rg_fd_punch(worker.file[s], from, end - from);
@@ -86,6 +122,9 @@ static void report_output(int64_t element) {
 static void await_interrupt(void) {
   const struct timespec nap = {0, 100000};
   for (int i = 0; i < 50000 && !atomic_load(&worker.slot->signalled); i++) nanosleep(&nap, NULL);
+  R_CheckUserInterrupt();
+  /* Another thread may have got the signal and hand it on. */
+  nanosleep(&nap, NULL);
   R_CheckUserInterrupt();
 }
 
@@ -118,13 +157,7 @@ static void channel_publish(void *state, rg_record *header, const rg_buffer *pay
   (void)state;
   if (header->type == RG_RECORD_CONDITION) report_output(header->element);
   if (header->type == RG_RECORD_VALUE || header->type == RG_RECORD_ERROR) worker.settled = 1;
-  int64_t count;
-  if (header->type == RG_RECORD_SUPPRESSED) {
-    memcpy(&count, payload->data, sizeof count);
-    report(header, Rf_ScalarReal((double)count));
-  } else {
-    report(header, raw_of(payload->data, payload->size));
-  }
+  report_bytes(header, payload->data, payload->size);
 }
 
 static int channel_cancelled(void *state, int64_t element) {
@@ -136,7 +169,8 @@ static int channel_cancelled(void *state, int64_t element) {
 /* The elements (numbers from 1) that the evaluator is to run next, and which try of each that is.
    `slots`, of which this worker has `number`, is NULL where they are not to be had. The arguments
    must be kept until the batch is done. */
-SEXP ffi_cluster_worker_batch(SEXP elements, SEXP tries, SEXP slots, SEXP number, SEXP report) {
+SEXP ffi_cluster_worker_batch(SEXP elements, SEXP tries, SEXP slots, SEXP number, SEXP report, SEXP fd,
+                              SEXP token) {
   static const rg_channel channel = {.next = channel_next,
                                      .ended = channel_ended,
                                      .publish = channel_publish,
@@ -144,6 +178,8 @@ SEXP ffi_cluster_worker_batch(SEXP elements, SEXP tries, SEXP slots, SEXP number
                                      .arena = NULL,
                                      .share_from = INT64_MAX};
   worker.report = report;
+  worker.fd = Rf_asInteger(fd);
+  strncpy(worker.token, CHAR(STRING_ELT(token, 0)), sizeof worker.token - 1);
   worker.slot = slots == R_NilValue ? &worker.own
                                     : rg_cluster_slots_borrow(slots, Rf_asInteger(number) - 1);
   worker.elements = REAL(elements);
@@ -208,8 +244,11 @@ SEXP ffi_cluster_worker_end(void) {
   return R_NilValue;
 }
 
-SEXP ffi_cluster_send_at_once(SEXP port) {
-  return Rf_ScalarInteger(rg_fd_send_at_once(Rf_asInteger(port)));
+/* The count of a record of suppressed conditions. */
+SEXP ffi_cluster_count(SEXP bytes) {
+  int64_t count = 0;
+  if (XLENGTH(bytes) == sizeof count) memcpy(&count, RAW_RO(bytes), sizeof count);
+  return Rf_ScalarReal((double)count);
 }
 
 SEXP ffi_cluster_decode(SEXP bytes, SEXP copy) {

@@ -5,15 +5,14 @@
 
 /* In a worker of a cluster: a batch of elements for the evaluator, and its streams. */
 SEXP ffi_cluster_worker_begin(SEXP wanted, SEXP near);
-SEXP ffi_cluster_worker_batch(SEXP elements, SEXP tries, SEXP slots, SEXP number, SEXP report);
+SEXP ffi_cluster_worker_batch(SEXP elements, SEXP tries, SEXP slots, SEXP number, SEXP report, SEXP fd,
+                              SEXP token);
 SEXP ffi_cluster_worker_divert(void);
 SEXP ffi_cluster_worker_restore(void);
 SEXP ffi_cluster_worker_end(void);
 
-/* On both sides: what is written to sockets of this port goes without waiting for more. */
-SEXP ffi_cluster_send_at_once(SEXP port);
-
 /* In the session: the value of what a worker has sent. */
 SEXP ffi_cluster_decode(SEXP bytes, SEXP copy);
+SEXP ffi_cluster_count(SEXP bytes);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "char-map.h"
 #include "cluster-slots.h"
+#include "cluster-wire.h"
 #include "cluster-worker.h"
 #include "encode.h"
 #include "evaluator.h"
@@ -30,12 +31,24 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_char_map, 1),
     ENTRY(ffi_char_map_expand, 1),
     ENTRY(ffi_clock, 0),
+    ENTRY(ffi_cluster_count, 1),
     ENTRY(ffi_cluster_decode, 2),
-    ENTRY(ffi_cluster_send_at_once, 1),
+    ENTRY(ffi_cluster_guard, 3),
     ENTRY(ffi_cluster_slots_interrupt, 4),
     ENTRY(ffi_cluster_slots_new, 2),
     ENTRY(ffi_cluster_slots_running, 2),
-    ENTRY(ffi_cluster_worker_batch, 5),
+    ENTRY(ffi_cluster_wire_close, 2),
+    ENTRY(ffi_cluster_wire_find, 3),
+    ENTRY(ffi_cluster_wire_new, 1),
+    ENTRY(ffi_cluster_wire_park, 1),
+    ENTRY(ffi_cluster_wire_part, 1),
+    ENTRY(ffi_cluster_wire_poll, 2),
+    ENTRY(ffi_cluster_wire_read, 1),
+    ENTRY(ffi_cluster_wire_send, 2),
+    ENTRY(ffi_cluster_wire_signal, 2),
+    ENTRY(ffi_cluster_wire_unpark, 1),
+    ENTRY(ffi_cluster_wire_watch, 2),
+    ENTRY(ffi_cluster_worker_batch, 7),
     ENTRY(ffi_cluster_worker_begin, 2),
     ENTRY(ffi_cluster_worker_divert, 0),
     ENTRY(ffi_cluster_worker_end, 0),
@@ -126,7 +139,6 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_socket_send, 2),
     ENTRY(ffi_socket_timeout, 2),
     ENTRY(ffi_socket_write, 2),
-    ENTRY(ffi_system_hold_interrupts, 2),
     ENTRY(ffi_system_message, 1),
     ENTRY(ffi_threads_share, 1),
     ENTRY(ffi_threads_share_now, 0),

@@ -3,11 +3,8 @@
 #endif
 #include "sys-fd.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +13,6 @@
 #include <sys/epoll.h>
 #endif
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -194,34 +190,6 @@ int rg_fd_watch_ready(int watch) {
   (void)watch;
   return 1;
 #endif
-}
-
-/* -1: no socket, or none of TCP. */
-static int socket_port(int fd, int (*name)(int, struct sockaddr *, socklen_t *)) {
-  union {
-    struct sockaddr any;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-  } end;
-  socklen_t size = sizeof end;
-  if (name(fd, &end.any, &size) < 0) return -1;
-  if (end.any.sa_family == AF_INET) return ntohs(end.v4.sin_port);
-  return end.any.sa_family == AF_INET6 ? ntohs(end.v6.sin6_port) : -1;
-}
-
-int rg_fd_send_at_once(int port) {
-  const int yes = 1;
-  int count = 0;
-  const struct dirent *entry;
-  DIR *open_ones = opendir("/dev/fd");
-  if (!open_ones) return -1;
-  while ((entry = readdir(open_ones))) {
-    int fd = atoi(entry->d_name); /* 0 for what is no number: no socket of R's */
-    if (socket_port(fd, getsockname) != port && socket_port(fd, getpeername) != port) continue;
-    count += setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes) == 0;
-  }
-  closedir(open_ones);
-  return count;
 }
 
 void rg_fd_close(int *fd) {

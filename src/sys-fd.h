@@ -56,10 +56,6 @@ int rg_fd_watch(const int *fds, int count);
 /* Whether any of the watched can be read, without waiting; 1 if that cannot be told. */
 int rg_fd_watch_ready(int watch);
 
-/* Sets TCP_NODELAY on every TCP socket of this process of which either end has this port; how
-   many. */
-int rg_fd_send_at_once(int port);
-
 /* Closes *fd unless it is negative and sets it to -1. */
 void rg_fd_close(int *fd);
 

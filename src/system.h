@@ -9,6 +9,5 @@ SEXP ffi_memory_anon(SEXP pid);
 SEXP ffi_memory_oom_kills(void);
 SEXP ffi_memory_malloced(void);
 SEXP ffi_memory_keep_freed(void);
-SEXP ffi_system_hold_interrupts(SEXP call, SEXP env);
 
 #endif

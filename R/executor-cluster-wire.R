@@ -1,0 +1,278 @@
+# The way to the nodes of a cluster, whoever uses them: for each connection of parallel a wire, an
+# environment that lives as long as the connection and that all runs on the cluster share. It says who
+# the node is, what it is at, and what has come from it and for which run.
+#
+# The invariant: R's own connection leads to the node only while that waits for a message. From the
+# first message of a run to the last reply it is parked (src/cluster-wire.h). So no call of parallel
+# ever reads a reply that is not its own, however a run was left: it waits until the node is in step
+# again, or fails.
+#
+#   pointer  the socket (C); NULL where the cluster has none
+#   node     parallel's, where there is no socket: one would keep its connection from being closed
+#   host     where the node is, as text
+#   number   the place of the node in the cluster that it was first seen in
+#   facts    who the node is; NULL before it was asked
+#   busy     token of the run whose batch the node has, NULL: it waits for a message
+#   job      token of the run whose code it has
+#   slots    of that run: its finalizer finds them here, those of the pool may have been collected
+#   news     by token, what has come for a run and was not yet taken
+#   told     when it was last heard of
+#   out      why it is out of service, NULL: it is not
+
+# How long a node may take to come back when its run has ended, seconds. What a node of this machine
+# is at can be interrupted.
+cluster_patience <- c(near = 2, far = 10)
+
+# The wires of `nodes`, those of sockets from one run to the next.
+cluster_wires <- function(nodes) {
+  connections <- lapply(nodes, node_connection)
+  sockets <- !vapply(connections, is.null, NA)
+  if (!all(sockets)) {
+    return(lapply(seq_along(nodes), function(w) wire_new(nodes[[w]], w)))
+  }
+  known <- lapply(connections, wire_known)
+  new <- which(vapply(known, is.null, NA))
+  if (length(new) > 0L) {
+    found <- find_sockets(connections[new])
+    known[new] <- lapply(seq_along(new), function(i) {
+      wire <- wire_new(nodes[[new[[i]]]], new[[i]])
+      wire_keep(wire, connections[[new[[i]]]], found[[i]])
+      wire
+    })
+  }
+  known
+}
+
+# NULL for what is no socket connection of R's.
+node_connection <- function(node) {
+  if (inherits(node, c("SOCKnode", "SOCK0node")) && inherits(node[["con"]], "sockconn")) node[["con"]]
+}
+
+wire_new <- function(node, number) {
+  wire <- new.env(parent = emptyenv())
+  wire$node <- if (is.null(node_connection(node))) node
+  wire$host <- if (is.list(node) && is.character(node$host)) node$host else class(node)[[1L]]
+  wire$number <- number
+  wire$pid <- Sys.getpid()
+  wire$news <- list()
+  wire$told <- 0
+  wire
+}
+
+# R gives the number of a closed connection to the next one that is opened: a connection is known by
+# its identity.
+wire_key <- function(connection) {
+  rlang::obj_address(attr(connection, "conn_id"))
+}
+
+wire_known <- function(connection) {
+  wire <- the$wires[[wire_key(connection)]]
+  if (!is.null(wire) && wire$pid == Sys.getpid()) wire
+}
+
+wire_keep <- function(wire, connection, socket) {
+  if (socket < 0L) {
+    wire$out <- "its connection is closed, or holds what nobody has read of an earlier call"
+  } else {
+    wire$pointer <- .Call(ffi_cluster_wire_new, socket)
+  }
+  key <- wire_key(connection)
+  assign(key, wire, envir = the$wires)
+  reg.finalizer(attr(connection, "conn_id"), wire_forget(key, wire))
+}
+
+# A function that does not hold the connection.
+wire_forget <- function(key, wire) {
+  force(key)
+  force(wire)
+  function(id) {
+    if (identical(the$wires[[key]], wire)) rm(list = key, envir = the$wires)
+  }
+}
+
+find_sockets <- function(connections) {
+  found <- rep(-1L, length(connections))
+  ports <- vapply(connections, function(connection) {
+    tryCatch(sub("^.*:", "", summary(connection)$description), error = function(e) "")
+  }, "")
+  usable <- grep("^[0-9]+$", ports)
+  ask <- quote(socketSelect(asked, FALSE, 0))
+  for (port in unique(ports[usable])) {
+    of_port <- usable[ports[usable] == port]
+    asked <- connections[of_port]
+    descriptors <- .Call(ffi_cluster_wire_find, as.integer(port), ask, environment())
+    if (!is.null(descriptors)) found[of_port] <- descriptors
+  }
+  found
+}
+
+# The session's end of a connection for a node itself, -1 if it cannot be told.
+find_socket <- function(connection) {
+  if (inherits(connection, "sockconn")) find_sockets(list(connection)) else -1L
+}
+
+# Nothing of a message is lost by an interrupt in here: C code takes it whole, and it is noted before
+# the next interrupt is looked at.
+wire_read <- function(wire) {
+  suspendInterrupts({
+    the$reading <- TRUE
+    on.exit(the$reading <- FALSE)
+    got <- .Call(ffi_cluster_wire_read, wire$pointer)
+    the$reading <- FALSE
+    for (message in got$messages) {
+      wire$told <- .Call(ffi_clock)
+      token <- message$tag
+      # What nobody waits for any more: the reply to a call of parallel that was interrupted.
+      if (is.null(wire$busy) || !identical(token, wire$busy)) {
+        next
+      }
+      wire$news[[token]] <- c(wire$news[[token]], list(message))
+      if (is_last(message)) wire$busy <- NULL
+    }
+    if (got$ended) {
+      wire_retire(wire, "its process has ended, or its connection has")
+    }
+    stop_abandoned()
+  })
+}
+
+# A finalizer may be called whenever memory is allocated, also while a message is read.
+pool_abandoned <- function(pool) {
+  the$abandoned <- c(the$abandoned, list(pool))
+  if (!the$reading) stop_abandoned()
+}
+
+stop_abandoned <- function() {
+  while (length(the$abandoned) > 0L) {
+    pool <- the$abandoned[[1L]]
+    the$abandoned <- the$abandoned[-1L]
+    cluster_stop(pool)
+  }
+}
+
+# A frame has a payload and more of them follow; what parallel's loop has written ends a batch.
+is_last <- function(message) {
+  is.null(message$payload)
+}
+
+# Waits for something to be read from any of `wires`, and reads it.
+wires_wait <- function(wires, timeout) {
+  ready <- .Call(ffi_cluster_wire_poll, lapply(wires, `[[`, "pointer"), max(0, timeout))
+  for (wire in wires[ready]) wire_read(wire)
+}
+
+wire_send <- function(wire, token, message) {
+  bytes <- send_handles(isTRUE(wire$facts$local), serialize(message, NULL, xdr = FALSE))
+  suspendInterrupts({
+    parked <- .Call(ffi_cluster_wire_park, wire$pointer)
+    if (parked && .Call(ffi_cluster_wire_send, wire$pointer, bytes)) {
+      wire$busy <- token
+      TRUE
+    } else {
+      wire_retire(wire, "its process has ended, or its connection has")
+      FALSE
+    }
+  })
+}
+
+# The node waits for a message and belongs to nobody: parallel may use it. A message of a type that
+# parallel does not know gets no reply; where the node looks at the type it ends the run.
+wire_release <- function(wire) {
+  if (!is.null(wire$job) && is.null(wire$out)) {
+    job <- wire$job
+    wire$job <- wire$slots <- NULL
+    wire_send(wire, NULL, structure(list(type = job), class = "regatta_end"))
+  }
+  if (is.null(wire$out) && !.Call(ffi_cluster_wire_unpark, wire$pointer)) {
+    wire_retire(wire, "its connection was closed")
+  }
+}
+
+# Out of service for good: what comes from a node that is not in step would be taken for something
+# else. One of this machine is ended, nobody else could do so.
+wire_retire <- function(wire, reason) {
+  if (is.null(wire$out)) {
+    wire$out <- reason
+    wire$busy <- wire$job <- wire$slots <- NULL
+    if (!is.null(wire$pointer)) .Call(ffi_cluster_wire_close, wire$pointer, TRUE)
+  }
+}
+
+# Brings nodes back from the run `token`, which is over; those that do not come are retired.
+wires_recall <- function(wires, token) {
+  engaged <- function() Filter(function(wire) identical(wire$busy, token), wires)
+  near <- function(wire) isTRUE(wire$facts$local)
+  now <- begun <- .Call(ffi_clock)
+  while (length(left <- engaged()) > 0L) {
+    patience <- cluster_patience[ifelse(vapply(left, near, NA), "near", "far")]
+    late <- now - begun >= patience
+    for (wire in left[late]) {
+      wire_retire(wire, sprintf(
+        "it did not come back within %g seconds of the end of its run",
+        cluster_patience[[if (near(wire)) "near" else "far"]]
+      ))
+    }
+    if (any(!late)) wires_wait(left[!late], min(patience[!late]) - (now - begun))
+    now <- .Call(ffi_clock)
+  }
+  for (wire in wires) {
+    wire$news[[token]] <- NULL
+    if (identical(wire$job, token) && is.null(wire$busy)) wire_release(wire)
+  }
+}
+
+# How a message names a node.
+format_wire <- function(wire) {
+  pid <- if (is.null(wire$facts)) "" else sprintf(", pid %s", format_pid(wire$facts$pid))
+  sprintf("%d (%s%s)", wire$number, wire$host, pid)
+}
+
+error_node <- function(wire, call = NULL) {
+  message <- sprintf(
+    paste(
+      "node %s of the cluster is out of service: %s.",
+      "Stop the cluster by `parallel::stopCluster()` and make another one."
+    ),
+    format_wire(wire), wire$out
+  )
+  new_error("regatta_error_node", message,
+    node = wire$number, pid = if (is.null(wire$facts)) NA_integer_ else wire$facts$pid,
+    reason = wire$out, call = call
+  )
+}
+
+# parallel's sendData() calls serialize(), and that asks for the summary of the connection: before
+# anything is sent to a node that a run of ours has, it is waited for. One that is out of service takes
+# nothing but the message that ends it, so that stopCluster() ends the others too.
+summary.sockconn <- function(object, ...) {
+  wire <- the$wires[[wire_key(object)]]
+  caller <- sys.parent()
+  if (!is.null(wire) && caller > 0L && identical(sys.function(caller), base::serialize)) {
+    data <- sys.frame(caller)$object
+    wire_yield(wire, is_farewell(data))
+  }
+  NextMethod()
+}
+
+is_farewell <- function(data) {
+  is.list(data) && identical(unclass(data)$type, "DONE")
+}
+
+wire_yield <- function(wire, farewell) {
+  if (is.null(wire$out) && wire$pid != Sys.getpid()) {
+    return(invisible())
+  }
+  while (!farewell && is.null(wire$out) && !is.null(wire$busy)) {
+    wires_wait(list(wire), 1)
+  }
+  if (is.null(wire$out) && is.null(wire$busy)) {
+    suspendInterrupts(wire_release(wire))
+  }
+  if (farewell) {
+    # Whatever it is at: the cluster is being stopped.
+    if (!is.null(wire$busy)) wire_retire(wire, "its cluster was stopped")
+    if (!is.null(wire$pointer)) .Call(ffi_cluster_wire_part, wire$pointer)
+  } else if (!is.null(wire$out)) {
+    stop(error_node(wire))
+  }
+}
