@@ -59,10 +59,11 @@ run_in_session <- function(package, folder, name, out, limit, wrap) {
   command <- c(wrap, "timeout", "-k", "10", format(limit), file.path(R.home("bin"), "Rscript"),
     "--vanilla", rbind("-e", code))
   start <- proc.time()[["elapsed"]]
-  # R CMD check sets R_TESTS for its own session, which another would look for in vain.
+  # R CMD check sets R_TESTS for its own session, which another would look for in vain. A folder of
+  # shared memory that was made for all sessions is not that of one.
   status <- suppressWarnings(system2(
     command[[1L]], shQuote(command[-1L]), stdout = log, stderr = log, stdin = "/dev/null",
-    env = "R_TESTS="
+    env = c("R_TESTS=", "REGATTA_PRIVATE_SHM=")
   ))
   seconds <- proc.time()[["elapsed"]] - start
   if (!file.exists(report)) {
