@@ -88,13 +88,6 @@ check_priority <- function(x, argument, call = rlang::caller_env()) {
   as.double(x)
 }
 
-check_function <- function(x, argument, call = rlang::caller_env()) {
-  if (!is.function(x)) {
-    abort_argument(argument, x, "a function", call = call)
-  }
-  x
-}
-
 check_string <- function(x, argument, null = FALSE, call = rlang::caller_env()) {
   if (null && is.null(x)) {
     return(NULL)

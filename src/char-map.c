@@ -3,6 +3,7 @@
 #include <R_ext/Utils.h>
 #include <string.h>
 
+#include "call-r.h"
 #include "encode-share.h"
 #include "string-index.h"
 
@@ -12,20 +13,7 @@ typedef struct {
   SEXP class;
 } compress_call;
 
-/* name(x), or name(x, y) unless y is NULL, of this package. */
-static SEXP call_r(const char *name, SEXP x, SEXP y) {
-  SEXP package = PROTECT(Rf_mkString("regatta"));
-  SEXP space = PROTECT(R_FindNamespace(package));
-  SEXP first = PROTECT(Rf_lang2(R_QuoteSymbol, x));
-  SEXP second = PROTECT(y ? Rf_lang2(R_QuoteSymbol, y) : R_NilValue);
-  SEXP call = PROTECT(y ? Rf_lang3(Rf_install(name), first, second)
-                        : Rf_lang2(Rf_install(name), first));
-  SEXP result = Rf_eval(call, space);
-  UNPROTECT(5);
-  return result;
-}
-
-static SEXP attributes_of(SEXP x) { return call_r("attributes_pairlist", x, NULL); }
+static SEXP attributes_of(SEXP x) { return rg_call_r("attributes_pairlist", 1, x); }
 
 /* One piece of x as keys. A vector without data in memory makes its strings one by one. They
    are kept alive by x: an ALTREP vector whose method made a new string at each call would have
@@ -147,7 +135,7 @@ SEXP ffi_char_map_expand(SEXP map) {
     SET_STRING_ELT(x, i, STRING_ELT(chars, (R_xlen_t)at - 1));
   }
   SEXP attributes = VECTOR_ELT(map, 2);
-  if (attributes != R_NilValue) x = call_r("with_attributes", x, attributes);
+  if (attributes != R_NilValue) x = rg_call_r("with_attributes", 2, x, attributes);
   UNPROTECT(1);
   return x;
 }

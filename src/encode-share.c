@@ -1,8 +1,8 @@
 #include "encode-share.h"
 
-#include <Rversion.h>
 #include <string.h>
 
+#include "call-r.h"
 #include "shm-array.h"
 #include "shm-string.h"
 #include "shm-vector.h"
@@ -73,21 +73,10 @@ static int is_structural(const char *name) {
   return 0;
 }
 
-static SEXP attributes_of(SEXP x) {
-#if R_VERSION >= R_Version(4, 5, 0)
-  if (!ANY_ATTRIB(x)) return R_NilValue;
-#endif
-  SEXP quoted = PROTECT(Rf_lang2(R_QuoteSymbol, x));
-  SEXP call = PROTECT(Rf_lang2(Rf_install("attributes"), quoted));
-  SEXP attributes = Rf_eval(call, R_BaseEnv);
-  UNPROTECT(2);
-  return attributes;
-}
-
 /* `x` is `original`, or what has taken its place and carries its attributes. */
 static SEXP share_attributes(SEXP x, SEXP original, const rg_share_sink *sink) {
   const share_call call = {sink, 1};
-  SEXP attributes = PROTECT(attributes_of(original));
+  SEXP attributes = PROTECT(rg_attributes(original));
   SEXP names = PROTECT(Rf_getAttrib(attributes, R_NamesSymbol));
   PROTECT_INDEX at;
   PROTECT_WITH_INDEX(x, &at);

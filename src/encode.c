@@ -1,10 +1,10 @@
 #include "encode.h"
 
-#include <Rversion.h>
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
 
+#include "call-r.h"
 #include "encode-share.h"
 #include "shm-string.h"
 #include "shm-vector.h"
@@ -22,25 +22,10 @@ static void append(rg_buffer *out, const void *bytes, size_t size) {
 static void append_byte(rg_buffer *out, char byte) { append(out, &byte, 1); }
 
 /* Whether a vector is nothing but its elements: no attributes, and neither the mark of an S4 object
-   nor that of any object, which both can be there without. R tells C code of attributes only since
-   4.5. */
+   nor that of any object, which both can be there without. */
 static int is_bare(SEXP x) {
   if (Rf_isS4(x) || Rf_isObject(x)) return 0;
-#if R_VERSION >= R_Version(4, 5, 0)
-  return !ANY_ATTRIB(x);
-#else
-  static SEXP call = NULL;
-  if (!call) {
-    SEXP attributes = PROTECT(Rf_findFun(Rf_install("attributes"), R_BaseEnv));
-    call = Rf_lang2(attributes, R_NilValue);
-    UNPROTECT(1);
-    R_PreserveObject(call);
-  }
-  SETCADR(call, x);
-  SEXP attributes = Rf_eval(call, R_BaseEnv);
-  SETCADR(call, R_NilValue);
-  return attributes == R_NilValue;
-#endif
+  return rg_attributes(x) == R_NilValue;
 }
 
 static int encode_atomic(SEXP x, rg_buffer *out) {
@@ -262,12 +247,9 @@ SEXP rg_decode(const void *bytes, size_t size, rg_arena *arena, rg_copy copy) {
 }
 
 static void abort_descriptor(int64_t requested) {
-  SEXP package = PROTECT(Rf_mkString("regatta"));
-  SEXP space = PROTECT(R_FindNamespace(package));
   SEXP size = PROTECT(Rf_ScalarReal((double)requested));
-  SEXP call = PROTECT(Rf_lang2(Rf_install("abort_descriptor"), size));
-  Rf_eval(call, space);
-  UNPROTECT(4);
+  rg_call_r("abort_descriptor", 1, size);
+  UNPROTECT(1);
 }
 
 void rg_encode_full(rg_arena_status status, rg_arena_need need, int in_run) {
@@ -276,14 +258,11 @@ void rg_encode_full(rg_arena_status status, rg_arena_need need, int in_run) {
     Rf_error("cannot write %.0f bytes to shared memory: %s", (double)need.requested,
              strerror(errno));
   }
-  SEXP package = PROTECT(Rf_mkString("regatta"));
-  SEXP space = PROTECT(R_FindNamespace(package));
   SEXP requested = PROTECT(Rf_ScalarReal((double)need.requested));
   SEXP available = PROTECT(Rf_ScalarReal((double)need.available));
   SEXP where = PROTECT(Rf_ScalarLogical(in_run));
-  SEXP call = PROTECT(Rf_lang4(Rf_install("abort_memory"), requested, available, where));
-  Rf_eval(call, space);
-  UNPROTECT(6);
+  rg_call_r("abort_memory", 3, requested, available, where);
+  UNPROTECT(3);
 }
 
 void rg_encode_check(rg_region_status status, int64_t requested, int64_t available) {

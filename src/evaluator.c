@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call-r.h"
 #include "encode.h"
 #include "rng-stream.h"
 #include "sys-fork.h"
@@ -53,14 +54,6 @@ SEXP ffi_evaluator_begin(SEXP options) {
 /* R's code of the generator of normals that keeps a number outside .Random.seed. */
 enum { BOX_MULLER = 2 };
 
-static void use_seed(SEXP seed) {
-  SEXP package = PROTECT(Rf_mkString("regatta"));
-  SEXP space = PROTECT(R_FindNamespace(package));
-  SEXP call = PROTECT(Rf_lang2(Rf_install("rng_use"), seed));
-  Rf_eval(call, space);
-  UNPROTECT(3);
-}
-
 /* From one element to the next is one step; a jump costs some twenty. */
 static void find_stream(int32_t stream[6]) {
   int follows = evaluator.rng_element >= 0 && evaluator.element == evaluator.rng_element + 1;
@@ -90,7 +83,7 @@ static void seed_element(void) {
   INTEGER(seed)[0] = evaluator.rng_kind;
   memcpy(INTEGER(seed) + 1, stream, sizeof stream);
   if (evaluator.rng_kind / 100 % 100 == BOX_MULLER) {
-    use_seed(seed);
+    rg_call_r("rng_use", 1, seed);
   } else if (!reuse) {
     Rf_defineVar(symbol, seed, R_GlobalEnv);
   }
@@ -148,12 +141,7 @@ static void warn_foreign(SEXP result) {
   rg_buffer value = evaluator.buffer;
   evaluator.buffer = evaluator.aside;
   evaluator.aside = value;
-  SEXP package = PROTECT(Rf_mkString("regatta"));
-  SEXP space = PROTECT(R_FindNamespace(package));
-  SEXP quoted = PROTECT(Rf_lang2(R_QuoteSymbol, result));
-  SEXP call = PROTECT(Rf_lang2(Rf_install("warn_foreign"), quoted));
-  Rf_eval(call, space);
-  UNPROTECT(4);
+  rg_call_r("warn_foreign", 1, result);
   value = evaluator.aside;
   evaluator.aside = evaluator.buffer;
   evaluator.buffer = value;

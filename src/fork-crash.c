@@ -13,6 +13,7 @@
 #include <execinfo.h>
 #endif
 
+#include "call-r.h"
 #include "sys-process.h"
 
 static const int crash_signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
@@ -76,15 +77,12 @@ static void add_c_calls(void) {
 
 static void add_r_calls(void *unused) {
   (void)unused;
-  SEXP package = PROTECT(Rf_mkString("regatta"));
-  SEXP space = PROTECT(R_FindNamespace(package));
-  SEXP call = PROTECT(Rf_lang1(Rf_install("crash_calls")));
-  SEXP lines = PROTECT(Rf_eval(call, space));
+  SEXP lines = PROTECT(rg_call_r("crash_calls", 0));
   if (TYPEOF(lines) == STRSXP && XLENGTH(lines) > 0) add_line("R calls, innermost last:");
   for (R_xlen_t i = 0; TYPEOF(lines) == STRSXP && i < XLENGTH(lines); i++) {
     add_line(CHAR(STRING_ELT(lines, i)));
   }
-  UNPROTECT(4);
+  UNPROTECT(1);
 }
 
 /* Not async-signal-safe from add_r_calls() on, and it cannot be: the calls that led here
@@ -107,17 +105,18 @@ static void on_crash(int signal_number) {
 /* R's own handler takes an address for that of a stack that has overflowed if it is in the stack or
    up to 16 MB beyond its end; for anything else it would end the session, temporary files and all,
    which is not the worker's to do. The ends of the stack are not part of R's API, so they are looked
-   up by name; where R does not show them an overflow is a crash like others. */
+   up by name; where R does not show them an overflow is a crash like others. From the first overflow
+   on R may have no limit any more. */
 static int is_overflow(const siginfo_t *info) {
   const uintptr_t beyond = (uintptr_t)16 << 20;
   const uintptr_t *start = dlsym(RTLD_DEFAULT, "R_CStackStart");
   const uintptr_t *limit = dlsym(RTLD_DEFAULT, "R_CStackLimit");
   const int *direction = dlsym(RTLD_DEFAULT, "R_CStackDir");
   if (!info || info->si_code <= 0 || !start || !limit || !direction) return 0;
-  if (*start == (uintptr_t)-1 || *limit == (uintptr_t)-1) return 0;
+  if (*start == (uintptr_t)-1) return 0;
   uintptr_t at = (uintptr_t)info->si_addr;
   uintptr_t used = *direction > 0 ? *start - at : at - *start;
-  return used > 0 && used < *limit + beyond;
+  return used > 0 && used < (*limit == (uintptr_t)-1 ? 0 : *limit) + beyond;
 }
 
 static void set_handler(int number, int flags, void (*handler)(int),

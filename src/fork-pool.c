@@ -33,8 +33,6 @@ static rg_arena *session_arena(void) {
   return arena;
 }
 
-rg_pool *rg_fork_pool_first(void) { return pools; }
-
 rg_pool *rg_fork_pool_borrow(SEXP pointer) {
   rg_pool *pool = R_ExternalPtrAddr(pointer);
   if (!pool || pool->owner != getpid()) Rf_error("this pool of workers is not in this process");

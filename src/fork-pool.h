@@ -60,8 +60,7 @@ typedef struct rg_pool {
   struct rg_pool *next;
 } rg_pool;
 
-/* All pools of this process; a fresh worker closes what it inherits of each. */
-rg_pool *rg_fork_pool_first(void);
+/* All pools of this process: a fresh worker closes what it inherits of each. */
 void rg_fork_pool_forget_all(void);
 
 rg_pool *rg_fork_pool_borrow(SEXP pointer);

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "call-r.h"
 #include "sys-memory.h"
 
 typedef enum { HANDLE_ARENA = 0x41484752, HANDLE_REGION = 0x52484752 } handle_form;
@@ -221,21 +222,11 @@ SEXP rg_shm_view_span_handle(rg_span span, SEXPTYPE type, R_xlen_t length) {
   return handle_raw(&handle);
 }
 
-/* What a function of the package without arguments returns. */
-static SEXP ask(const char *function) {
-  SEXP package = PROTECT(Rf_mkString("regatta"));
-  SEXP space = PROTECT(R_FindNamespace(package));
-  SEXP call = PROTECT(Rf_lang1(Rf_install(function)));
-  SEXP answer = Rf_eval(call, space);
-  UNPROTECT(3);
-  return answer;
-}
-
 /* Whether what is being serialised goes to a process that can attach. What a run sends is settled:
    the session has what is known. Else R code decides, which can see who serialises. */
 static int goes_to_reader(const rg_region *region) {
   if (context_run) return context_arena || region->known;
-  SEXP answer = PROTECT(ask("sends_handles"));
+  SEXP answer = PROTECT(rg_call_r("sends_handles", 0));
   int yes = Rf_asLogical(answer) == TRUE;
   UNPROTECT(1);
   return yes;
@@ -245,7 +236,7 @@ static int goes_to_reader(const rg_region *region) {
    any more. Outside of a run the bytes are not seen, and R code finds the object that they are of. */
 static int is_wrapped_plain(SEXP pointer) {
   if (context_run) return context_written && rg_wrapper_around_next(context_written) == RG_WRAPPER_PLAIN;
-  SEXP wrapped = PROTECT(ask("wrapped_views"));
+  SEXP wrapped = PROTECT(rg_call_r("wrapped_views", 0));
   int plain = 0;
   for (R_xlen_t i = 0; i < Rf_xlength(wrapped == R_NilValue ? wrapped : VECTOR_ELT(wrapped, 0)); i++) {
     if (VECTOR_ELT(VECTOR_ELT(wrapped, 0), i) != pointer) continue;

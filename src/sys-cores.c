@@ -69,8 +69,6 @@ double rg_cores_quota_at(const char *root, char *where, unsigned long size) {
   return search.cores;
 }
 
-double rg_cores_quota(void) { return rg_cores_quota_at("", NULL, 0); }
-
 int rg_cores_threads(void) {
 #ifdef __APPLE__
   struct proc_taskinfo info;

@@ -9,9 +9,8 @@ int rg_cores_online(void);
 int rg_cores_affinity(void);
 
 /* The tightest CPU quota of this process's control groups, in CPUs (1.5 is one and a
-   half), or +Inf without one. `_at` reads it below the folder `root` (see sys-cgroup.h)
-   and says in `where`, of `size` bytes, which file it is from. */
-double rg_cores_quota(void);
+   half), or +Inf without one, read below the folder `root` (see sys-cgroup.h). `where`, of `size`
+   bytes, says which file it is from. */
 double rg_cores_quota_at(const char *root, char *where, unsigned long size);
 
 /* Live threads of this process, or -1. */

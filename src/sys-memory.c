@@ -127,11 +127,6 @@ int64_t rg_memory_anon(pid_t pid) {
   return n == (int)sizeof info ? (int64_t)info.pti_resident_size : -1;
 }
 
-int64_t rg_memory_peak(pid_t pid) {
-  struct rusage_info_v4 info;
-  if (proc_pid_rusage(pid, RUSAGE_INFO_V4, (rusage_info_t *)&info) != 0) return -1;
-  return (int64_t)info.ri_lifetime_max_phys_footprint;
-}
 #else
 static int64_t process_status(pid_t pid, const char *key) {
   char folder[32];
@@ -140,8 +135,6 @@ static int64_t process_status(pid_t pid, const char *key) {
 }
 
 int64_t rg_memory_anon(pid_t pid) { return process_status(pid, "RssAnon"); }
-
-int64_t rg_memory_peak(pid_t pid) { return process_status(pid, "VmHWM"); }
 #endif
 
 int rg_memory_is_copied(const void *start, int64_t size) {

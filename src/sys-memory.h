@@ -44,7 +44,4 @@ void rg_memory_keep_freed(void);
    page costs a fault when it is first written to. */
 void *rg_memory_allocate(int64_t size);
 
-/* The most that was ever resident of `pid`. -1 unknown (also once it has ended). */
-int64_t rg_memory_peak(pid_t pid);
-
 #endif

@@ -1,6 +1,6 @@
 # The floors of the package: a file knows only its own floor and those below it. tools/floors.csv
 # gives each file its floor by the longest prefix that fits. For C, what a file knows is what it
-# includes; for R, the functions of the package that it names.
+# includes and the R functions that it calls by name; for R, the functions of the package that it names.
 #   Rscript tools/check-floors.R [ROOT]     prints what breaks the rule, status 1 if anything does
 
 # Floors that forked children and threads may call from anywhere have no R in them.
@@ -30,7 +30,29 @@ includes_of <- function(path) {
   sub(pattern, "\\1", grep(pattern, lines, value = TRUE))
 }
 
-check_c_file <- function(path, own, floors, known) {
+# The R functions of the package that a C file calls. There is one way, whose name is a string.
+r_calls_of <- function(path) {
+  text <- paste(readLines(path, warn = FALSE), collapse = "\n")
+  calls <- regmatches(text, gregexpr("rg_call_r\\(\\s*[^,)]+[,)]", text))[[1L]]
+  calls <- calls[!grepl("const char", calls)]
+  gsub("\"", "", trimws(sub("[,)]$", "", sub("^rg_call_r\\(", "", calls))))
+}
+
+check_r_calls <- function(path, own, homes) {
+  called <- unique(r_calls_of(path))
+  theirs <- homes$floor_by_file[homes$home[called]]
+  lost <- is.na(theirs)
+  up <- !lost & theirs > own
+  past <- any(grepl("R_FindNamespace", readLines(path, warn = FALSE))) && basename(path) != "call-r.c"
+  c(
+    sprintf("%s calls %s(), which is no function of R/", path, called[lost]),
+    sprintf("%s (floor %d) calls %s() of R/%s (floor %d)", path, own, called[up],
+      homes$home[called][up], theirs[up]),
+    sprintf("%s calls R by name, but not by rg_call_r()", path[past])
+  )
+}
+
+check_c_file <- function(path, own, floors, known, homes) {
   included <- includes_of(path)
   wrong <- character()
   if (own %in% floors_without_r) {
@@ -40,15 +62,19 @@ check_c_file <- function(path, own, floors, known) {
   ours <- included[basename(included) %in% known]
   theirs <- vapply(ours, floor_of, 0L, language = "C", floors = floors)
   up <- !is.na(theirs) & theirs > own
-  c(wrong, sprintf("%s (floor %d) includes %s (floor %d)", path, own, ours[up], theirs[up]))
+  c(
+    wrong, sprintf("%s (floor %d) includes %s (floor %d)", path, own, ours[up], theirs[up]),
+    check_r_calls(path, own, homes)
+  )
 }
 
 check_c <- function(root, floors) {
   files <- list.files(file.path(root, "src"), "\\.(c|h|cpp|hpp)$")
   own <- vapply(files, floor_of, 0L, language = "C", floors = floors)
   placed <- files[!is.na(own)]
+  homes <- r_homes(root, floors)
   wrong <- Map(function(file, floor) {
-    check_c_file(file.path(root, "src", file), floor, floors, known = files)
+    check_c_file(file.path(root, "src", file), floor, floors, known = files, homes = homes)
   }, placed, own[!is.na(own)])
   c(without_floor(file.path("src", files), own), unlist(wrong, use.names = FALSE))
 }
@@ -90,16 +116,25 @@ check_r_file <- function(file, exprs, own, home, floor_by_file) {
   )
 }
 
-check_r <- function(root, floors) {
+# The R files as expressions, the floor of each, and the file of each function.
+r_homes <- function(root, floors) {
   files <- list.files(file.path(root, "R"), "\\.[Rr]$")
   parsed <- lapply(file.path(root, "R", files), function(f) as.list(parse(f, keep.source = FALSE)))
-  own <- vapply(files, floor_of, 0L, language = "R", floors = floors)
   defined <- lapply(parsed, top_level_names)
-  home <- stats::setNames(rep(files, lengths(defined)), unlist(defined))
+  list(
+    files = files, parsed = parsed,
+    home = stats::setNames(rep(files, lengths(defined)), unlist(defined)),
+    floor_by_file = vapply(files, floor_of, 0L, language = "R", floors = floors)
+  )
+}
+
+check_r <- function(root, floors) {
+  homes <- r_homes(root, floors)
+  own <- homes$floor_by_file
   wrong <- lapply(which(!is.na(own)), function(i) {
-    check_r_file(files[i], parsed[[i]], own[[i]], home, own)
+    check_r_file(homes$files[i], homes$parsed[[i]], own[[i]], homes$home, own)
   })
-  c(without_floor(file.path("R", files), own), unlist(wrong, use.names = FALSE))
+  c(without_floor(file.path("R", homes$files), own), unlist(wrong, use.names = FALSE))
 }
 
 # A row of the table that gives no file its floor tells readers of files that are not there.
