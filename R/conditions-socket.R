@@ -22,7 +22,8 @@ socket_faults <- c(
   torn = "the peer has closed the connection within a message",
   bad = "what has come is no message", long = "a message of %s was announced, more than `max`",
   broken = "a message was left unfinished on this socket, or what came was none: it can only be closed",
-  within = "part of a message has been received: go on with `socket_receive()`",
+  foreign = "the peer speaks something else", wrong = "the peer does not know the secret",
+  crypto = "regatta was built without libsodium", within = "part of a message has been received: go on with `socket_receive()`",
   pending = "part of a read has come: go on with `socket_read()`"
 )
 
@@ -37,4 +38,16 @@ socket_advice <- function(failure) {
   } else {
     character()
   }
+}
+
+error_crypto <- function(call = NULL) {
+  new_error(
+    "regatta_error_socket", "regatta was built without libsodium, by which nodes prove who they are.",
+    kind = "crypto", errno = NA_integer_, reason = "no libsodium",
+    body = paste(
+      "Install it (Debian, Ubuntu: libsodium-dev; Fedora: libsodium-devel; Homebrew: libsodium),",
+      "then install regatta again."
+    ),
+    call = call
+  )
 }

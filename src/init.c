@@ -9,6 +9,7 @@
 #include "evaluator.h"
 #include "fork-pool.h"
 #include "h5-entry.h"
+#include "link-entry.h"
 #include "posix-sem.h"
 #include "posix-shm.h"
 #include "regatta-info.h"
@@ -54,6 +55,8 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_cluster_worker_end, 0),
     ENTRY(ffi_cluster_worker_restore, 0),
     ENTRY(ffi_compress_chars, 5),
+    ENTRY(ffi_crypto_available, 0),
+    ENTRY(ffi_crypto_random, 1),
     ENTRY(ffi_encode_is_foreign, 1),
     ENTRY(ffi_evaluator_begin, 1),
     ENTRY(ffi_evaluator_cancelled, 0),
@@ -75,6 +78,9 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_fork_worker_exit, 1),
     ENTRY(ffi_fork_worker_silence, 1),
     ENTRY(ffi_fork_worker_spawn, 4),
+    ENTRY(ffi_gate_close, 1),
+    ENTRY(ffi_gate_new, 4),
+    ENTRY(ffi_gate_step, 2),
     ENTRY(ffi_h5_about, 0),
     ENTRY(ffi_h5_describe, 2),
     ENTRY(ffi_h5_list, 2),
@@ -82,6 +88,15 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_h5_sparse_stats, 7),
     ENTRY(ffi_h5_stats, 8),
     ENTRY(ffi_h5_values, 3),
+    ENTRY(ffi_link_close, 2),
+    ENTRY(ffi_link_end_with_session, 1),
+    ENTRY(ffi_link_interrupt, 1),
+    ENTRY(ffi_link_join, 5),
+    ENTRY(ffi_link_look, 1),
+    ENTRY(ffi_link_note_work, 1),
+    ENTRY(ffi_link_send, 2),
+    ENTRY(ffi_link_take, 1),
+    ENTRY(ffi_link_wait, 2),
     ENTRY(ffi_memory_anon, 1),
     ENTRY(ffi_memory_keep_freed, 0),
     ENTRY(ffi_memory_malloced, 0),

@@ -79,6 +79,16 @@ static rg_socket *socket_borrow(SEXP pointer) {
   return s;
 }
 
+int rg_socket_entry_fd(SEXP socket) { return socket_borrow(socket)->fd; }
+
+int rg_socket_entry_take(SEXP socket) {
+  rg_socket *s = socket_borrow(socket);
+  int fd = s->fd;
+  s->fd = -1;
+  socket_finalize(socket);
+  return fd;
+}
+
 static int64_t until_of(double seconds) {
   return seconds > 9e8 ? INT64_MAX : rg_clock_now() + (int64_t)(seconds * 1e9);
 }

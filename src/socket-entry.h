@@ -15,4 +15,9 @@ SEXP ffi_socket_receive(SEXP socket, SEXP most);
 SEXP ffi_socket_about(SEXP socket);
 SEXP ffi_socket_close(SEXP socket);
 
+/* The descriptor of a socket; an error if it has been closed. The second takes it away: the socket is
+   closed, the descriptor is the caller's. */
+int rg_socket_entry_fd(SEXP socket);
+int rg_socket_entry_take(SEXP socket);
+
 #endif

@@ -93,16 +93,18 @@ if [ "$goal" = models ]; then
   exit 0
 fi
 if [ "$goal" = bench ] && apt_here; then need_file /usr/include/tbb/version.h libtbb-dev; fi
-# The package does without them, but its functions for HDF5 then only say so.
+# The package does without them, but its functions for HDF5 and for other hosts then only say so.
 case $goal in
   demo | test | bench)
     if apt_here; then
       need_file /usr/include/hdf5/serial/hdf5.h libhdf5-dev
       need_file /usr/include/libdeflate.h libdeflate-dev
+      need_file /usr/include/sodium.h libsodium-dev
     fi
     ;;
 esac
 if [ "$goal" = test ] && apt_here; then need_file /usr/lib/python3/dist-packages/h5py python3-h5py; fi
+if [ "$goal" = test ] && apt_here; then need_file /usr/sbin/sshd openssh-server; fi
 if needs_pandoc && apt_here; then need_command pandoc pandoc "builds the vignettes"; fi
 
 packages=$goal

@@ -5,6 +5,8 @@
 #include "arena.h"
 #include "control.h"
 #include "frame.h"
+#include "handshake.h"
+#include "link.h"
 
 /* Prints the tables of shared structures that docs/ARCHITECTURE.md has, with the offsets that the
    compiler says. A member that is missing here leaves a gap, and a gap is an error. */
@@ -112,8 +114,25 @@ int main(void) {
               "who has taken the entry by compare-and-swap of its state"));
   TABLE(rg_frame_header, "stands before a message on a socket; numbers have their lowest byte first",
         FIELD(rg_frame_header, magic, "`rgf1`", "sender"),
-        FIELD(rg_frame_header, type, "of the message; 1: bytes", "sender"),
+        FIELD(rg_frame_header, type, "1 bytes, 2 an R object, 3 `rg_link_beat`, 4 interrupts R", "sender"),
         FIELD(rg_frame_header, unused, "0", "sender"),
         FIELD(rg_frame_header, length, "bytes of the payload, which follows", "sender"));
+  TABLE(rg_link_beat, "what one end of a link tells the other of itself",
+        FIELD(rg_link_beat, cpu_ns, "CPU ns of the process", "sender"),
+        FIELD(rg_link_beat, memory, "resident bytes", "sender"),
+        FIELD(rg_link_beat, work, "number of what it runs, 0: nothing", "sender"),
+        FIELD(rg_link_beat, work_ns, "for how many ns", "sender"));
+  TABLE(rg_handshake_challenge, "the first message of a handshake",
+        FIELD(rg_handshake_challenge, magic, "`rgchal1`, 0", "session"),
+        FIELD(rg_handshake_challenge, nonce, "random bytes", "session"));
+  TABLE(rg_handshake_response, "the second",
+        FIELD(rg_handshake_response, magic, "`rgnode1`, 0", "node"),
+        FIELD(rg_handshake_response, number, "number of the node", "node"),
+        FIELD(rg_handshake_response, nonce, "random bytes", "node"),
+        FIELD(rg_handshake_response, proof,
+              "HMAC-SHA256 of `regatta node` in 16 bytes, both nonces, number", "node"));
+  TABLE(rg_handshake_verdict, "the third",
+        FIELD(rg_handshake_verdict, magic, "`rgsess1`, 0", "session"),
+        FIELD(rg_handshake_verdict, proof, "the same with `regatta session`", "session"));
   return 0;
 }

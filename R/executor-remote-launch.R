@@ -1,0 +1,59 @@
+# Commands that run beside the session and bring nodes: ssh, srun. What they are to know comes on stdin
+# from a file that only this user can read; what they print is kept to be shown if they fail.
+
+# `command` is the words of a command, `line` its stdin.
+launch_start <- function(command, line, numbers, host) {
+  folder <- tempfile("launch-")
+  dir.create(folder, mode = "0700")
+  files <- file.path(folder, c("stdin", "log", "pid"))
+  file.create(files[[1L]])
+  Sys.chmod(files[[1L]], "600", use_umask = FALSE)
+  writeLines(line, files[[1L]])
+  script <- sprintf(
+    "echo $$ >%s; exec \"$@\" <%s >%s 2>&1", shQuote(files[[3L]]), shQuote(files[[1L]]), shQuote(files[[2L]])
+  )
+  words <- c("-c", script, "launch", command)
+  status <- system2("sh", vapply(words, shQuote, ""), wait = FALSE)
+  launch <- list(folder = folder, log = files[[2L]], pid_file = files[[3L]], numbers = numbers, host = host)
+  launch$begun <- .Call(ffi_clock)
+  launch
+}
+
+# NA: it has not begun yet.
+launch_pid <- function(launch) {
+  text <- tryCatch(suppressWarnings(readLines(launch$pid_file, 1L)), error = function(e) character())
+  if (length(text) == 1L && grepl("^[0-9]+$", text)) as.integer(text) else NA_integer_
+}
+
+launch_is_running <- function(launch) {
+  pid <- launch_pid(launch)
+  if (is.na(pid)) {
+    return(.Call(ffi_clock) - launch$begun < 10)
+  }
+  tools::pskill(pid, 0L)
+}
+
+launch_said <- function(launch) {
+  lines <- tryCatch(suppressWarnings(readLines(launch$log)), error = function(e) character())
+  lines <- lines[nzchar(trimws(lines))]
+  if (length(lines) > 0L) paste0(launch$host, ": ", utils::tail(lines, 3L))
+}
+
+# `gently`: nodes were told to end, and the command ends with them.
+launch_end <- function(launch, gently) {
+  pid <- launch_pid(launch)
+  until <- .Call(ffi_clock) + 5
+  while (gently && launch_is_running(launch) && .Call(ffi_clock) < until) Sys.sleep(0.02)
+  if (!is.na(pid) && launch_is_running(launch)) tools::pskill(pid, tools::SIGTERM)
+  unlink(launch$folder, recursive = TRUE)
+}
+
+# What runs nodes, as one line of sh: `rscript`, words, and `env`, named strings.
+launch_rscript <- function(rscript, env) {
+  settings <- sprintf("%s=%s", names(env), vapply(as.character(env), shQuote, ""))
+  code <- shQuote("regatta:::node_main()")
+  paste(c(
+    if (length(env) > 0L) c("env", settings), vapply(rscript, shQuote, ""),
+    "--no-echo --no-restore --no-save -e", code
+  ), collapse = " ")
+}

@@ -1,0 +1,144 @@
+# An sshd of our own on loopback that lets this user in, stopped at the end of the caller: a command for
+# cluster_ssh(ssh = ). The nodes find the library that is tested by `remote_env()`.
+local_sshd <- function(frame = parent.frame()) {
+  skip_unless_linux()
+  if (!is_root()) testthat::skip("an sshd of our own needs root")
+  if (!.Call(regatta:::ffi_crypto_available)) testthat::skip("built without libsodium")
+  sshd <- c(Sys.which("sshd"), "/usr/sbin/sshd")
+  sshd <- unname(sshd[nzchar(sshd) & file.exists(sshd)])[1L]
+  if (is.na(sshd)) testthat::skip("no sshd")
+  skip_unless_command("ssh")
+  folder <- withr::local_tempdir("sshd-", .local_envir = frame)
+  Sys.chmod(folder, "700", use_umask = FALSE)
+  at <- function(name) file.path(folder, name)
+  for (key in c("host_key", "user_key")) {
+    system2("ssh-keygen", c("-q", "-t", "ed25519", "-N", "''", "-f", at(key)))
+  }
+  file.copy(at("user_key.pub"), at("authorized_keys"))
+  dir.create("/run/sshd", showWarnings = FALSE)
+  server <- socket_server()
+  port <- socket_port(server)
+  close(server)
+  writeLines(c(
+    paste("Port", port), "ListenAddress 127.0.0.1", paste("HostKey", at("host_key")),
+    paste("AuthorizedKeysFile", at("authorized_keys")), "PasswordAuthentication no",
+    "KbdInteractiveAuthentication no", "UsePAM no", "StrictModes no", "MaxStartups 100",
+    "MaxSessions 100", paste("PidFile", at("pid"))
+  ), at("sshd_config"))
+  writeLines(c(
+    paste("IdentityFile", at("user_key")), paste("Port", port), "StrictHostKeyChecking accept-new",
+    paste("UserKnownHostsFile", at("known_hosts")), "LogLevel ERROR"
+  ), at("config"))
+  process <- withr::with_preserve_seed(
+    processx::process$new(sshd, c("-D", "-f", at("sshd_config")), stderr = at("log"))
+  )
+  withr::defer(
+    {
+      process$kill()
+      process$wait(5000)
+    },
+    envir = frame
+  )
+  wait_until(tryCatch(
+    {
+      close(socket_connect(port, timeout = 1))
+      TRUE
+    },
+    regatta_error_socket = function(e) FALSE
+  ))
+  c("ssh", "-F", at("config"))
+}
+
+remote_env <- function() {
+  c(R_LIBS = paste(.libPaths(), collapse = ":"), R_TESTS = "", TMPDIR = tempdir())
+}
+
+# This R, whatever the PATH of the other side says.
+remote_rscript <- function() c(file.path(R.home("bin"), "Rscript"), "--vanilla")
+
+# Its processes have gone when this returns.
+stop_remote <- function(cluster) {
+  pids <- cluster_status(cluster)$pid
+  parallel::stopCluster(cluster)
+  wait_until(function() !any(vapply(pids, is_running, NA)), what = "the end of the nodes")
+}
+
+# Nodes on this machine without sshd: "ssh" is a script that runs what it is told in `wrap`.
+local_shell_cluster <- function(workers = 2, wrap = "", address = "127.0.0.1", deadline = 20,
+                                frame = parent.frame(), ...) {
+  if (!.Call(regatta:::ffi_crypto_available)) testthat::skip("built without libsodium")
+  skip_unless_linux()
+  # Where a node that was killed leaves its temporary files, they go with the folder.
+  env <- remote_env()
+  env[["TMPDIR"]] <- withr::local_tempdir("nodes-", .local_envir = frame)
+  cluster <- cluster_ssh(
+    "host", workers, rscript = remote_rscript(), env = env, ssh = shell_script(wrap, frame),
+    tunnel = FALSE, address = address, timeout = 60 * slowness(), deadline = deadline, ...
+  )
+  withr::defer(stop_remote(cluster), envir = frame)
+  cluster
+}
+
+shell_script <- function(wrap = "", frame = parent.frame()) {
+  script <- withr::local_tempfile(.local_envir = frame, lines = c(
+    "#!/bin/sh", "for last; do :; done", sprintf("exec %s sh -c \"$last\"", wrap)
+  ))
+  Sys.chmod(script, "755")
+  script
+}
+
+status_of <- function(cluster) cluster_status(cluster)$state
+
+# A gate that is listened at, and what its visitors do; closed at the end of the caller.
+local_gate <- function(n = 1, frame = parent.frame()) {
+  if (!.Call(regatta:::ffi_crypto_available)) testthat::skip("built without libsodium")
+  pool <- regatta:::remote_pool(n)
+  withr::defer(
+    {
+      for (node in c(pool$links, pool$nodes)) .Call(regatta:::ffi_link_close, node$link, 0)
+      .Call(regatta:::ffi_gate_close, pool$gate)
+      close(pool$server)
+    },
+    envir = frame
+  )
+  pool
+}
+
+# Goes on with all handshakes until `cond` holds.
+gate_until <- function(pool, cond) {
+  wait_until(function() {
+    regatta:::remote_admit(pool)
+    cond()
+  }, what = deparse1(body(cond)))
+}
+
+visit <- function(pool, bytes = raw(), frame = parent.frame()) {
+  socket <- socket_connect(pool$port, timeout = 20 * slowness())
+  withr::defer(close(socket), envir = frame)
+  if (length(bytes) > 0L) socket_write(socket, bytes)
+  socket
+}
+
+# A node in a forked process that proves `key` and says who it is.
+forked_node <- function(pool, number = 0, key = pool$key) {
+  force(key)
+  par_call(tryCatch(
+    {
+      settings <- regatta:::link_settings(20, TRUE)
+      link <- regatta:::node_connect("127.0.0.1", pool$port, key, number, 0, settings)
+      regatta:::link_send(link, list(type = "JOIN", data = regatta:::node_facts()))
+      regatta:::node_serve(link)
+    },
+    error = conditionMessage
+  ), .control = two_workers())
+}
+
+# The thread that moves messages starts with the first link of a session and stays, with two pipes.
+remote_warm <- function() {
+  if (!.Call(regatta:::ffi_crypto_available)) return(invisible())
+  pool <- local_gate()
+  node <- forked_node(pool)
+  gate_until(pool, function() length(pool$nodes) == 1L)
+  regatta:::link_send(pool$nodes[[1L]]$link, list(type = "DONE"))
+  par_value(node)
+}

@@ -1,0 +1,241 @@
+withr::with_preserve_seed(remote_warm())
+detritus <- detritus_snapshot()
+
+test_that("one who knows the secret is let in, whoever else stands at the door", {
+  pool <- local_gate()
+  silent <- lapply(1:5, function(i) visit(pool))
+  web <- visit(pool, charToRaw("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+  giant <- visit(pool, as.raw(c(0x58, 0x0a, 0, 0, 0, 3, rep(255, 100))))
+  noise <- visit(pool, as.raw((1:2000 * 7919) %% 256))
+  reflected <- visit(pool)
+  gate_until(pool, function() socket_select(reflected, timeout = 0))
+  challenge <- socket_read(reflected, 40)
+  expect_identical(rawToChar(challenge[1:7]), "rgchal1")
+  socket_write(reflected, challenge)
+  gone <- visit(pool)
+  close(gone)
+  node <- forked_node(pool)
+  gate_until(pool, function() length(pool$nodes) == 1L)
+  gate_until(pool, function() sum(grepl("something else", pool$refused)) == 4L)
+  # the silent are still waited for, and have held nobody up
+  expect_false(any(grepl("in time", pool$refused)))
+  # what the session has said to strangers is the challenge, and that it does not go on
+  expect_identical(length(socket_read(web, 1000)), 40L)
+  regatta:::link_send(pool$nodes[[1L]]$link, list(type = "DONE"))
+  expect_identical(par_value(node), 0L)
+})
+
+test_that("wrong, used and replayed proofs are turned away", {
+  pool <- local_gate(2)
+  wrong <- forked_node(pool, 0, key = raw(32))
+  gate_until(pool, function() sum(grepl("does not know", pool$refused)) == 1L)
+  expect_match(par_value(wrong), "peer")
+  node <- forked_node(pool, 1)
+  gate_until(pool, function() length(pool$nodes) == 1L)
+  for (number in c(1, 2)) { # let in already; not one of ours
+    again <- forked_node(pool, number)
+    gate_until(pool, function() sum(grepl("does not know", pool$refused)) == 1L + number)
+    expect_match(par_value(again), "peer")
+  }
+  expect_length(pool$nodes, 1L)
+  # a proof that was overheard: its nonce is another one's
+  overhear <- visit(pool)
+  socket_write(overhear, c(charToRaw("rgnode1"), as.raw(0), as.raw((1:72 * 31) %% 256)))
+  gate_until(pool, function() sum(grepl("does not know", pool$refused)) == 4L)
+  regatta:::link_send(pool$nodes[[1L]]$link, list(type = "DONE"))
+  expect_identical(par_value(node), 0L)
+})
+
+test_that("one who says nothing is turned away in time", {
+  pool <- local_gate()
+  silent <- visit(pool)
+  gate_until(pool, function() any(grepl("in time", pool$refused)))
+  expect_length(socket_read(silent, 100), 40L)
+})
+
+test_that("a node obeys nobody who does not know the secret", {
+  if (!.Call(ffi_crypto_available)) skip("built without libsodium")
+  server <- socket_server(timeout = 20 * slowness())
+  withr::defer(close(server))
+  key <- link_secret()
+  dial <- function() par_call(tryCatch(
+    node_connect("127.0.0.1", socket_port(server), key, 0, 0, link_settings(20, TRUE)),
+    error = conditionMessage
+  ), .control = two_workers())
+  # it proves itself to a challenge, and is thrown its own proof back
+  node <- dial()
+  peer <- socket_accept(server)
+  socket_write(peer, c(charToRaw("rgchal1"), raw(33)))
+  answer <- socket_read(peer, 80)
+  expect_identical(rawToChar(answer[1:7]), "rgnode1")
+  expect_false(any(vapply(1:49, function(i) identical(answer[i + 0:31], key), NA)))
+  socket_write(peer, c(charToRaw("rgsess1"), raw(1), answer[49:80]))
+  expect_match(par_value(node), "does not know the secret")
+  close(peer)
+  # it is sent an object at once
+  node <- dial()
+  peer <- socket_accept(server)
+  socket_write(peer, serialize(quote(stop("obeyed")), NULL))
+  expect_match(par_value(node), "something else")
+  close(peer)
+})
+
+test_that("a message that is no plain list is refused before anything in it is looked at", {
+  ran <- FALSE
+  trap <- new.env()
+  delayedAssign("type", ran <<- TRUE, assign.env = trap)
+  refuse <- function(x) expect_socket_error(link_open(serialize(x, NULL)), "bad")
+  refuse(trap)
+  refuse(structure(list(type = "VALUE"), class = "trap"))
+  refuse(list(1, 2))
+  refuse(list(type = quote(stop("run"))))
+  refuse(quote(f(x)))
+  refuse("VALUE")
+  expect_false(ran)
+  expect_identical(link_open(serialize(list(type = "VALUE", value = 1), NULL))$value, 1)
+})
+
+test_that("nodes do what package parallel and the verbs ask for", {
+  cluster <- local_shell_cluster(3)
+  expect_s3_class(cluster, "cluster")
+  expect_output(print(cluster), "cluster of 3 nodes")
+  expect_output(print(cluster[[2L]]), "node 2: process [0-9]+")
+  expect_identical(parallel::parLapply(cluster, 1:7, function(i) i^2), lapply(1:7, function(i) i^2))
+  pids <- unlist(parallel::clusterApplyLB(cluster, 1:20, function(i) Sys.getpid()))
+  expect_true(all(pids %in% cluster_status(cluster)$pid))
+  parallel::clusterExport(cluster, "pids", environment())
+  expect_identical(parallel::clusterEvalQ(cluster, length(pids)), rep(list(20L), 3L))
+  expect_error(parallel::parLapply(cluster, 1:2, function(i) stop("no")), "no")
+  control <- two_workers()
+  here <- par_lapply(1:20, function(i) runif(1), .control = control)
+  expect_identical(par_lapply(1:20, function(i) runif(1), .on = cluster, .control = on_cluster()), here)
+  expect_identical(status_of(cluster), rep("idle", 3L))
+  # a large object both ways
+  bytes <- as.raw(rep_len(0:255, 3e6))
+  expect_identical(parallel::clusterCall(cluster[1L], identity, bytes)[[1L]], bytes)
+})
+
+test_that("a node that was stopped is silent, one that computes is busy, one that has gone is gone", {
+  cluster <- local_shell_cluster(3, deadline = 4)
+  pids <- cluster_status(cluster)$pid
+  parallel::clusterCall(cluster, Sys.getpid)
+  busy <- cluster[[1L]]
+  parallel:::postNode(busy, "EXEC", list(
+    fun = function() suspendInterrupts(repeat sum(1:100)), args = list(), return = TRUE, tag = NULL
+  ))
+  tools::pskill(pids[[2L]], tools::SIGSTOP)
+  withr::defer(tools::pskill(pids[[2L]], tools::SIGCONT))
+  tools::pskill(pids[[3L]], tools::SIGKILL)
+  wait_until(identical(status_of(cluster), c("busy", "silent", "gone")), 20)
+  status <- cluster_status(cluster)
+  expect_gt(status$busy_for[[1L]], 0)
+  expect_gt(status$memory[[1L]], 1e6)
+  expect_error(parallel::clusterCall(cluster[3L], Sys.getpid), class = "regatta_error_socket")
+  expect_error(parallel:::recvOneData(cluster[3L]), "node 3 .* is lost")
+  tools::pskill(pids[[2L]], tools::SIGCONT)
+  wait_until(status_of(cluster)[[2L]] == "idle")
+  expect_identical(parallel::clusterCall(cluster[2L], Sys.getpid)[[1L]], pids[[2L]])
+})
+
+test_that("nodes whose session was killed end themselves, and leave nothing, also while they compute", {
+  skip_unless_linux()
+  if (!.Call(ffi_crypto_available)) skip("built without libsodium")
+  folder <- withr::local_tempdir("nodes-")
+  env <- remote_env()
+  env[["TMPDIR"]] <- folder
+  session <- local_session(function(ssh, rscript, env) {
+    cluster <- cluster_ssh("host", 2, rscript, env, ssh, FALSE, "127.0.0.1", timeout = 60, deadline = 4)
+    parallel:::postNode(cluster[[1L]], "EXEC", list(
+      fun = function() {
+        system("sleep 300 &")
+        suspendInterrupts(repeat sum(1:100))
+      }, args = list(), return = TRUE, tag = NULL
+    ))
+    while (cluster_status(cluster)$state[[1L]] != "busy") Sys.sleep(0.05)
+    cat("pids", cluster_status(cluster)$pid, "\n")
+    Sys.sleep(300)
+  }, list(ssh = shell_script(), rscript = remote_rscript(), env = env))
+  fault_wait_line(session, "^pids")
+  pids <- as.integer(strsplit(grep("^pids", fault_text(session, "stdout"), value = TRUE), " ")[[1L]][2:3])
+  expect_true(all(vapply(pids, is_running, NA)))
+  tools::pskill(session$process$get_pid(), tools::SIGKILL)
+  wait_until(!any(vapply(pids, is_running, NA)), 15)
+  wait_until(length(list.files(folder, "^Rtmp")) == 0L)
+  expect_false(any_sleepers(session))
+})
+
+test_that("a host that is cut off is noticed at both ends", {
+  skip_unless_linux()
+  if (!is_root()) skip("network namespaces need root")
+  skip_unless_command("ip")
+  name <- sprintf("rg%d", Sys.getpid() %% 100000L)
+  ip <- function(...) system2("ip", c(...), stdout = FALSE, stderr = FALSE)
+  if (ip("netns", "add", name) != 0L) skip("no network namespaces here")
+  withr::defer(ip("netns", "del", name))
+  near <- paste0(name, "a")
+  made <- ip("link", "add", near, "type", "veth", "peer", "name", "eth0", "netns", name)
+  if (made != 0L) skip("no virtual network devices here")
+  withr::defer(ip("link", "del", near), priority = "first")
+  ip("addr", "add", "10.77.91.1/30", "dev", near)
+  ip("link", "set", near, "up")
+  ip("-n", name, "addr", "add", "10.77.91.2/30", "dev", "eth0")
+  ip("-n", name, "link", "set", "eth0", "up")
+  ip("-n", name, "link", "set", "lo", "up")
+  cluster <- local_shell_cluster(
+    2, wrap = paste("ip netns exec", name), address = "10.77.91.1", deadline = 3
+  )
+  pids <- cluster_status(cluster)$pid
+  parallel:::postNode(cluster[[1L]], "EXEC", list(
+    fun = function() Sys.sleep(300), args = list(), return = TRUE, tag = NULL
+  ))
+  wait_until(status_of(cluster)[[1L]] == "busy")
+  ip("link", "set", near, "down")
+  wait_until(identical(status_of(cluster), c("gone", "gone")), 20)
+  wait_until(!any(vapply(pids, is_running, NA)), 20)
+  expect_error(parallel::clusterCall(cluster, Sys.getpid), class = "regatta_error_socket")
+})
+
+test_that("what fails to start says why", {
+  if (!.Call(ffi_crypto_available)) skip("built without libsodium")
+  bad <- function(...) cluster_ssh("host", tunnel = FALSE, address = "127.0.0.1", timeout = 20, ...)
+  script <- withr::local_tempfile(lines = c("#!/bin/sh", "echo no way to host >&2", "exit 255"))
+  Sys.chmod(script, "755")
+  error <- expect_error(bad(ssh = script), class = "regatta_error_start")
+  expect_match(conditionMessage(error), "host: no way to host")
+  error <- expect_error(bad(ssh = shell_script(), rscript = "/no/Rscript"), class = "regatta_error_start")
+  expect_match(conditionMessage(error), "not found")
+  argument <- function(code) expect_error(code, class = "regatta_error_argument")$argument
+  expect_identical(argument(cluster_ssh("-oProxyCommand=x")), "hosts")
+  expect_identical(argument(cluster_ssh("a", workers = 1:2)), "workers")
+  expect_identical(argument(cluster_ssh("a", tunnel = FALSE)), "address")
+  expect_identical(argument(cluster_ssh("a", address = "x")), "address")
+  expect_identical(argument(cluster_ssh("a", env = "x")), "env")
+  expect_identical(argument(cluster_ssh("a", deadline = 1)), "deadline")
+  expect_identical(argument(cluster_status(1)), "cl")
+})
+
+test_that("nodes come through tunnels of ssh, and their secret is in no list of processes", {
+  ssh <- local_sshd()
+  cluster <- cluster_ssh(
+    c("127.0.0.1", "localhost"), c(2, 1), remote_rscript(), remote_env(), ssh,
+    timeout = 60 * slowness()
+  )
+  withr::defer(stop_remote(cluster))
+  expect_length(cluster, 3L)
+  expect_identical(
+    par_lapply(1:9, function(i) i * 2, .on = cluster, .control = on_cluster()),
+    lapply(1:9, function(i) i * 2)
+  )
+  lines <- vapply(list.files("/proc", "^[0-9]+$", full.names = TRUE), function(pid) {
+    text <- tryCatch(
+      suppressWarnings(readBin(file.path(pid, "cmdline"), "raw", 1e5)), error = function(e) raw()
+    )
+    rawToChar(text[text != 0])
+  }, "", USE.NAMES = FALSE)
+  expect_true(any(grepl("127.0.0.1:[0-9]+:127.0.0.1:", lines))) # the tunnel
+  expect_false(any(grepl("[0-9a-f]{64}", lines)))
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})
