@@ -3,6 +3,14 @@ abort_memory <- function(requested, available, in_run) {
   signal_error(error_memory(requested, available, in_run))
 }
 
+# Called from C when the lock of a run's queue cannot be taken, since it is none any more.
+abort_overwritten <- function() {
+  signal_error(new_error("regatta_error_damage", paste(
+    "what the session and its workers share of this run was overwritten: code that an element has called",
+    "writes where it should not. What has not been returned is lost. A checker of memory finds such code."
+  )))
+}
+
 # Called from C when the descriptor of shared memory is not open any more, or on something else.
 abort_descriptor <- function(requested) {
   message <- sprintf(paste(

@@ -332,18 +332,13 @@ static int64_t recover_unread(rg_pool *pool, int w) {
 
 /* A worker that has ended: everything it sent is taken, what it had claimed and not begun
    goes back to the queue, and what it has started is ended: its process group went when it was
-   collected, programs that have left it are found by its mark. */
+   collected, programs that have left it are found by its mark. The lock of the queue is held, and given
+   back before R can be asked for anything. */
 static void take_death(batch *b, int w, rg_process_end *end) {
   rg_pool *pool = b->pool;
   rg_worker *worker = &pool->workers[w];
   rg_slot *slot = &pool->control->slots[w];
   int64_t unbegun[RG_CLAIM_MAX];
-  pid_t pid = worker->pid;
-  char mark[RG_FORK_MARK_SIZE];
-  rg_fork_pool_mark(pool, pid, mark);
-  rg_process_kill_marked(RG_FORK_MARK, mark);
-  int told = atomic_load(&slot->ended_by);
-  if (end->signal == SIGKILL && told != 0) end->signal = told;
   int64_t current = current_of(pool, w);
   worker->damaged |= atomic_load(&slot->damaged);
   /* Its end has arrived. */
@@ -351,6 +346,13 @@ static void take_death(batch *b, int w, rg_process_end *end) {
   if (worker->damaged) current = recover_unread(pool, w);
   int count = rg_queue_recover(pool->control, w, unbegun);
   rg_queue_push(pool->control, unbegun, count);
+  rg_queue_unlock(pool->control);
+  pid_t pid = worker->pid;
+  char mark[RG_FORK_MARK_SIZE];
+  rg_fork_pool_mark(pool, pid, mark);
+  rg_process_kill_marked(RG_FORK_MARK, mark);
+  int told = atomic_load(&slot->ended_by);
+  if (end->signal == SIGKILL && told != 0) end->signal = told;
   pool->lost_spans |= end->signal >= 0 || current >= 0;
   if (current >= 0 && pool->control->tasks[current].end == 0) {
     pool->control->tasks[current].end = rg_clock_now();
@@ -367,6 +369,21 @@ static int has_ended(rg_worker *worker) {
   return poll(&ended, 1, 0) == 1;
 }
 
+/* While another worker, which may have been stopped, has the lock of the queue, the dead one is left as
+   it is: the next poll looks again, and the session can be interrupted between. */
+static void bury(batch *b, int w) {
+  rg_pool *pool = b->pool;
+  rg_process_end end;
+  int error = rg_queue_lock(pool->control, 50);
+  if (error == EBUSY) return;
+  if (error != 0) rg_fork_pool_overwritten();
+  if (rg_process_collect(pool->workers[w].pid, &end)) {
+    take_death(b, w, &end);
+  } else {
+    rg_queue_unlock(pool->control);
+  }
+}
+
 static void take_all(batch *b) {
   for (int w = 0; w < b->pool->size && !is_full(b); w++) {
     rg_worker *worker = &b->pool->workers[w];
@@ -375,8 +392,7 @@ static void take_all(batch *b) {
     int ended = has_ended(worker);
     int news = take_worker(b, w);
     while (ended && news && !is_full(b)) news = take_worker(b, w);
-    rg_process_end end;
-    if (ended && !is_full(b) && rg_process_collect(worker->pid, &end)) take_death(b, w, &end);
+    if (ended && !is_full(b)) bury(b, w);
   }
 }
 

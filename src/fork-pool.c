@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "arena-block.h"
+#include "call-r.h"
 #include "queue.h"
 #include "sys-clock.h"
 #include "sys-fd.h"
@@ -251,11 +252,27 @@ void rg_fork_pool_wake(rg_pool *pool) {
   }
 }
 
+/* The lock of the queue, for as long as Ctrl-C does not come: a worker that was stopped while it had it
+   gives it back when it goes on, or ends. What is no lock any more is an error. */
+static void lock_queue(rg_control *control) {
+  for (;;) {
+    int error = rg_queue_lock(control, 50);
+    if (error == 0) return;
+    if (error != EBUSY) rg_fork_pool_overwritten();
+    R_CheckUserInterrupt();
+  }
+}
+
+void rg_fork_pool_overwritten(void) {
+  rg_call_r("abort_overwritten", 0);
+}
+
 SEXP ffi_fork_pool_submit(SEXP pointer, SEXP elements) {
   rg_pool *pool = rg_fork_pool_borrow(pointer);
   R_xlen_t count = XLENGTH(elements);
   const double *numbers = REAL_RO(elements);
   int64_t *zero_based = (int64_t *)R_alloc((size_t)count, sizeof(int64_t));
+  lock_queue(pool->control);
   for (R_xlen_t i = 0; i < count; i++) {
     zero_based[i] = (int64_t)numbers[i] - 1;
     /* A new try: that of before is nothing that could be lost any more. */
@@ -263,13 +280,17 @@ SEXP ffi_fork_pool_submit(SEXP pointer, SEXP elements) {
     pool->control->tasks[zero_based[i]].start = 0;
   }
   rg_queue_push(pool->control, zero_based, count);
+  rg_queue_unlock(pool->control);
   rg_fork_pool_wake(pool);
   return R_NilValue;
 }
 
 SEXP ffi_fork_pool_withdraw(SEXP pointer, SEXP first) {
   rg_pool *pool = rg_fork_pool_borrow(pointer);
-  rg_queue_keep_first(pool->control, (int64_t)Rf_asReal(first));
+  double count = Rf_asReal(first);
+  lock_queue(pool->control);
+  rg_queue_keep_first(pool->control, (int64_t)count);
+  rg_queue_unlock(pool->control);
   return R_NilValue;
 }
 

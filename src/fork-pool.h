@@ -68,6 +68,9 @@ rg_pool *rg_fork_pool_borrow(SEXP pointer);
 /* Parent: wakes workers that sleep although there is work, room or an end. */
 void rg_fork_pool_wake(rg_pool *pool);
 
+/* Raises the R error for a lock of the queue that is none any more. */
+void rg_fork_pool_overwritten(void);
+
 /* The mark of a worker: RG_FORK_MARK is the environment variable that has it, in the worker and in
    every program that is started below it, behind those of the workers above. */
 #define RG_FORK_MARK "REGATTA_WORKER"

@@ -96,19 +96,30 @@ static void plan_batch(int64_t now) {
   worker.batch_size = wanted > 0 ? wanted : 1;
 }
 
+/* What this worker has in shared memory is not what it has written there: code of the element that is
+   running, or of one before, has. It ends at once, so that no other element is lost with it. */
+__attribute__((noreturn)) static void leave_overwritten(void) {
+  atomic_store(&worker.slot->damaged, 1);
+  leave(1);
+}
+
 static int claim_batch(int64_t now) {
   plan_batch(now);
   worker.batch_begun = 0;
   int count = rg_queue_claim(worker.pool->control, worker.number, (int)worker.batch_size);
+  if (count < 0) leave_overwritten();
   worker.batch_start = rg_clock_now();
   return count;
 }
 
-/* Code of an element may have closed descriptors that are not its own. What it returns is an error
-   if it needed them; the next elements get another worker, which has them. */
-static void leave_if_damaged(void) {
-  if (rg_arena_is_whole(worker.pool->arena) && rg_fd_is(worker.wake, worker.wake_pipe) &&
-      rg_fd_is(worker.doorbell, worker.doorbell_pipe)) {
+/* Whether code of an element has left this worker what it needs. Nobody but the worker moves the end of
+   its ring: if it is elsewhere, the element is lost that is running. Descriptors may have been closed
+   that are not the element's own: what it returns is an error if it needed them, and the next ones
+   get another worker, which has them; that is asked `between` elements only. */
+static void leave_if_unfit(int between) {
+  if (rg_ring_end(&worker.slot->ring) != worker.produced) leave_overwritten();
+  if (!between || (rg_arena_is_whole(worker.pool->arena) && rg_fd_is(worker.wake, worker.wake_pipe) &&
+                   rg_fd_is(worker.doorbell, worker.doorbell_pipe))) {
     return;
   }
   rg_queue_give_back(worker.pool->control, worker.number);
@@ -118,7 +129,7 @@ static void leave_if_damaged(void) {
 /* The next element, from the claim or the queue. Sleeps while there is none: the parent
    ends its workers, they do not end by themselves. */
 static int64_t next_claimed(int64_t now) {
-  leave_if_damaged();
+  leave_if_unfit(1);
   rg_control *control = worker.pool->control;
   for (;;) {
     int64_t element = rg_queue_next(worker.slot);
@@ -150,6 +161,7 @@ static int64_t channel_next(void *state, int32_t *tries) {
     element = next_claimed(now);
     now = rg_clock_now();
   }
+  if (element >= worker.pool->control->elements) leave_overwritten();
   worker.batch_begun++;
   rg_task *task = &worker.pool->control->tasks[element];
   task->start = now;
@@ -183,19 +195,10 @@ static int64_t stream_length(int s) {
   }
 }
 
-/* Nobody but this worker moves the end of its ring: if it is elsewhere, code of the element that is
-   running has written where it should not. It ends at once, so that it is this element that is
-   lost and not one that comes after it. */
-static void leave_if_overwritten(void) {
-  if (rg_ring_end(&worker.slot->ring) == worker.produced) return;
-  atomic_store(&worker.slot->damaged, 1);
-  leave(1);
-}
-
 static void commit(rg_record *header, const void *payload, size_t size) {
   rg_ring *ring = &worker.slot->ring;
   rg_record *record;
-  leave_if_overwritten();
+  leave_if_unfit(0);
   while (!(record = rg_ring_reserve(ring, (uint32_t)size))) {
     atomic_store(&worker.slot->waiting, 1);
     ring_doorbell(rg_clock_now());
@@ -292,7 +295,7 @@ static void channel_publish(void *state, rg_record *header, const rg_buffer *pay
       rg_ring_unread(&worker.slot->ring) > RG_RING_SIZE / 2) {
     ring_doorbell(rg_clock_now());
   }
-  if (header->type == RG_RECORD_ERROR) leave_if_damaged();
+  if (header->type == RG_RECORD_ERROR) leave_if_unfit(1);
 }
 
 /* Set-up of the child. */

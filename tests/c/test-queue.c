@@ -14,11 +14,30 @@
 
 /* Every element is run once, or is the one that a dead worker was running, or waits. */
 
+static void push(rg_control *control, const int64_t *elements, int64_t count) {
+  CHECK(rg_queue_lock(control, -1) == 0);
+  rg_queue_push(control, elements, count);
+  rg_queue_unlock(control);
+}
+
+static void keep_first(rg_control *control, int64_t count) {
+  CHECK(rg_queue_lock(control, -1) == 0);
+  rg_queue_keep_first(control, count);
+  rg_queue_unlock(control);
+}
+
+static int recover(rg_control *control, int worker, int64_t *elements) {
+  CHECK(rg_queue_lock(control, -1) == 0);
+  int count = rg_queue_recover(control, worker, elements);
+  rg_queue_unlock(control);
+  return count;
+}
+
 static rg_control *filled(int64_t elements, int workers) {
   rg_control *control = rg_control_create(elements, workers, 0, NULL);
   int64_t *all = malloc((size_t)elements * sizeof *all);
   for (int64_t i = 0; i < elements; i++) all[i] = i;
-  rg_queue_push(control, all, elements);
+  push(control, all, elements);
   free(all);
   return control;
 }
@@ -40,11 +59,11 @@ static void drain_into(rg_control *control, int worker, int *runs) {
 static void bury(rg_control *control, int worker, int *runs) {
   int64_t left[RG_CLAIM_MAX];
   rg_slot *slot = &control->slots[worker];
-  int count = rg_queue_recover(control, worker, left);
+  int count = recover(control, worker, left);
   int64_t lost = atomic_load(&slot->current);
   if (lost >= 0) runs[lost]++;
   atomic_store(&slot->current, -1);
-  rg_queue_push(control, left, count);
+  push(control, left, count);
 }
 
 TEST(a_queue_gives_each_element_once_and_in_order) {
@@ -134,7 +153,7 @@ TEST(a_queue_goes_round_its_array) {
     int64_t element = next_of(control, 0, 1);
     CHECK(element == round % 5);
     runs[element]++;
-    rg_queue_push(control, &element, 1); /* to be tried again */
+    push(control, &element, 1); /* to be tried again */
   }
   for (int i = 0; i < 5; i++) CHECK(runs[i] == 200);
   rg_control_close(control);
@@ -151,7 +170,7 @@ TEST(workers_above_the_active_ones_claim_nothing) {
 TEST(only_the_first_elements_are_kept) {
   rg_control *control = filled(20, 1);
   CHECK(rg_queue_claim(control, 0, 3) == 3);
-  rg_queue_keep_first(control, 8);
+  keep_first(control, 8);
   CHECK(rg_queue_length(control) == 5);
   for (int64_t i = 0; i < 8; i++) CHECK(next_of(control, 0, 2) == i);
   CHECK(next_of(control, 0, 2) == -1);
@@ -166,16 +185,16 @@ TEST(numbers_of_a_damaged_claim_are_not_believed) {
   slot->claim[1] = -3;
   slot->claim[2] = 20;
   slot->claim[3] = INT64_MAX;
-  CHECK(rg_queue_recover(control, 1, left) == 2);
+  CHECK(recover(control, 1, left) == 2);
   CHECK(left[0] == 0 && left[1] == 4);
   const int32_t sizes[] = {-1, RG_CLAIM_MAX + 1, INT32_MAX};
   for (int i = 0; i < 3; i++) {
     atomic_store(&slot->claim_size, sizes[i]);
-    CHECK(rg_queue_recover(control, 1, left) == 0);
+    CHECK(recover(control, 1, left) == 0);
   }
   atomic_store(&slot->claim_size, 5);
   atomic_store(&slot->claim_done, -100);
-  CHECK(rg_queue_recover(control, 1, left) == 0);
+  CHECK(recover(control, 1, left) == 0);
   rg_control_close(control);
 }
 
@@ -292,11 +311,69 @@ TEST(a_journal_left_behind_is_carried_out) {
   }
   waitpid(child, NULL, 0);
   int64_t left[RG_CLAIM_MAX];
-  CHECK(rg_queue_recover(control, VICTIM, left) == 2);
+  CHECK(recover(control, VICTIM, left) == 2);
   CHECK(left[0] == 0 && left[1] == 1);
   CHECK(atomic_load(&control->shared->journal.armed) == 0);
   CHECK(rg_queue_length(control) == ELEMENTS - 2);
   rg_control_close(control);
+}
+
+TEST(a_lock_that_a_stopped_worker_holds_is_not_waited_for_without_end) {
+  rg_control *control = filled(ELEMENTS, WORKERS);
+  pid_t child = fork();
+  if (child == 0) {
+    rg_queue_lock(control, -1);
+    raise(SIGSTOP);
+    _exit(0);
+  }
+  int status;
+  CHECK(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
+  CHECK(rg_queue_lock(control, 0) == EBUSY);
+  CHECK(rg_queue_lock(control, 20) == EBUSY);
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+  CHECK(rg_queue_lock(control, 0) == 0);
+  rg_queue_unlock(control);
+  rg_control_close(control);
+}
+
+TEST(ends_of_the_queue_that_cannot_be_are_not_believed) {
+  const int64_t ends[][2] = {{-1, 3}, {5, 2}, {0, INT64_MAX}, {INT64_MIN, INT64_MAX}, {-7, -3}, {0, 17}};
+  for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+    rg_control *control = filled(ELEMENTS, WORKERS); /* places for sixteen */
+    atomic_store(&control->shared->head, ends[i][0]);
+    atomic_store(&control->shared->tail, ends[i][1]);
+    const int64_t again[] = {3, 4, 5};
+    keep_first(control, 4);
+    CHECK(rg_queue_length(control) == 0);
+    push(control, again, 3);
+    CHECK(next_of(control, 0, 9) == 3 && next_of(control, 0, 9) == 4 && next_of(control, 0, 9) == 5);
+    CHECK(next_of(control, 0, 9) == -1);
+    rg_control_close(control);
+  }
+}
+
+TEST(a_journal_that_cannot_be_is_not_carried_out) {
+  const int32_t journals[][3] = {{-1, 2, 0}, {WORKERS, 2, 0}, {INT32_MAX, 2, 0}, {0, RG_CLAIM_MAX + 1, 0},
+                                 {0, -1, 0}, {0, 2, -1}};
+  for (size_t i = 0; i < sizeof journals / sizeof *journals; i++) {
+    rg_control *control = filled(ELEMENTS, WORKERS);
+    pid_t child = fork();
+    if (child == 0) {
+      rg_queue_lock(control, -1);
+      control->shared->journal.worker = journals[i][0];
+      control->shared->journal.claim_size = journals[i][1];
+      control->shared->journal.claim_done = journals[i][2];
+      atomic_store(&control->shared->journal.armed, 1);
+      _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    CHECK(rg_queue_lock(control, 0) == 0);
+    rg_queue_unlock(control);
+    CHECK(atomic_load(&control->shared->journal.armed) == 0);
+    CHECK(rg_queue_length(control) == ELEMENTS && next_of(control, 0, 1) == 0);
+    rg_control_close(control);
+  }
 }
 
 /* Many processes, random schedules, random kills. */
