@@ -76,8 +76,12 @@ test_that("values that do not fit the cgroup are an error with numbers, not a de
     err <- NULL
     for (k in 1:12) {
       got <- tryCatch(
-        par_lapply(1:2, function(i) rep(i + 0, 5e6),
-          .control = par_control(workers = 1L, progress = FALSE, dump = "no")),
+        # What the element before has left is given back first: so it is the value that does not fit,
+        # and not the vector that it is made of, for which the kernel would end the worker.
+        par_lapply(1:2, function(i) {
+          gc()
+          rep(i + 0, 5e6)
+        }, .control = par_control(workers = 1L, progress = FALSE, dump = "no")),
         error = function(e) e
       )
       if (inherits(got, "error")) {

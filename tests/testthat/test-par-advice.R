@@ -54,7 +54,9 @@ test_that("every verb leaves out the calls that it makes itself", {
 })
 
 test_that("a failure reads as it should", {
-  expect_snapshot(transform = function(lines) sub("^[(]It needs a prompt.*", "<script>", lines), {
+  # Where a call stands, testthat keeps in some versions and not in others.
+  plain <- function(lines) sub("  at <text>#[0-9]+$", "", sub("^[(]It needs a prompt.*", "<script>", lines))
+  expect_snapshot(transform = plain, {
     show_failure(failing(list(a = 1, b = "x"), function(v) log(v)))
     show_failure(failing(list(1, "x"), function(v) log(v), control = two_workers(dump = "no")))
     show_failure(failing(list("x", "y"), function(v) log(v), control = two_workers(errors = "finish")))
