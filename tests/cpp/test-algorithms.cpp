@@ -128,15 +128,15 @@ TEST(reduce_takes_any_bounds) {
   const int low = std::numeric_limits<int>::min(), high = std::numeric_limits<int>::max();
   // Too many to be counted one by one: the first ends it.
   CHECK(check::thrown([&] {
-    regatta::parallelReduce(low, high, 0L, [](int i) -> long {
+    regatta::parallelReduce(low, high, 0LL, [](int i) -> long long {
       if (i > -2147400000) throw std::runtime_error("far enough");
       return i;
-    }, std::plus<long>(), 2);
+    }, std::plus<long long>(), 2);
   }) == "far enough");
-  CHECK(regatta::parallelReduce(high - 5, high, 0L, [](int i) { return long(i); }) ==
-        5L * high - 15L);
-  CHECK(regatta::parallelReduce(low, low + 5, 0L, [](int i) { return long(i); }) == 5L * low + 10L);
-  CHECK(regatta::parallelReduce(-3000, 3001, 0L, [](int i) { return long(i); }) == 0L);
+  CHECK(regatta::parallelReduce(high - 5, high, 0LL, [](int i) { return static_cast<long long>(i); }) ==
+        5LL * high - 15LL);
+  CHECK(regatta::parallelReduce(low, low + 5, 0LL, [](int i) { return static_cast<long long>(i); }) == 5LL * low + 10LL);
+  CHECK(regatta::parallelReduce(-3000, 3001, 0LL, [](int i) { return static_cast<long long>(i); }) == 0LL);
   static_assert(sizeof(regatta::detail::IndexOf<int, unsigned>) == 8, "any two types of 32 bits");
 }
 

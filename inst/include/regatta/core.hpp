@@ -8,7 +8,7 @@
 #include "core/output.hpp"
 #include "core/pipeline.hpp"
 #include "core/progress.hpp"
-#include "core/thread.hpp"
+#include "compat/thread.hpp"
 #include "core/task_group.hpp"
 #include "core/thread_pool.hpp"
 #ifndef REGATTA_REGATTA_HPP

@@ -61,6 +61,13 @@ namespace detail {
 // Two lines of 64 bytes: x86 fetches them in pairs, and an Apple core's line is 128 bytes.
 constexpr std::size_t cache_line = 128;
 
+// Between what different threads write to. Instead of alignas, which `new` ignores before C++17.
+template <std::size_t Size = cache_line>
+struct Padding {
+  Padding() {}
+  char space[Size];
+};
+
 // Tells the core that this thread waits for another one's store.
 inline void pause_cpu() {
 #if defined(__x86_64__) || defined(__i386__)

@@ -44,7 +44,7 @@ struct IndexLoop : Loop {
 
   static void run_units(Loop& loop, LoopWork& work) {
     IndexLoop& self = static_cast<IndexLoop&>(loop);
-    const FrameScope scope(Frame{&work.pool(), work.desk(), &loop, nullptr, nullptr}, loop.process);
+    const FrameScope scope(Frame{&work.pool(), work.slot(), &loop, nullptr, nullptr}, loop.process);
     while (work.next()) {
       work.left_at(self.step == 1 ? self.run_single(work.first(), work.range())
                                   : self.run_several(work.first(), work.range()));

@@ -10,7 +10,7 @@
 REGATTA_NAMESPACE_BEGIN
 namespace detail {
 
-struct Desk;
+struct Slot;
 
 // In pool-tasks.hpp: the body that has pushed to these groups has ended.
 void leave_children(Group* first) noexcept;
@@ -18,7 +18,7 @@ void leave_children(Group* first) noexcept;
 // What the calling thread is doing; all null outside of loops, tasks and Threads.
 struct Frame {
   Pool* pool;
-  Desk* desk;
+  Slot* slot;
   const Context* context;
   Group* children;   // groups of what the body has pushed
   const void* base;  // about where the stack of the outermost body begins
@@ -105,7 +105,7 @@ class FrameScope {
         process_(process) {
     here_.frame = frame;
     here_.frame.base = before_.base ? before_.base : this;
-    if (frame.desk || (frame.context && frame.context->group)) here_.mark->process = &process;
+    if (frame.slot || (frame.context && frame.context->group)) here_.mark->process = &process;
   }
   ~FrameScope() {
     end_body();

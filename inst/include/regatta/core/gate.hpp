@@ -18,7 +18,7 @@ struct Loop;
 // in bits 17-31, the number of the loop in bits 32-63.
 class Gate {
  public:
-  Gate() : word_(0), loop_(nullptr) { static_cast<void>(apart_); }
+  Gate() : word_(0), loop_(nullptr) {}
 
   static bool has_room(std::uint64_t word) {
     return (word & open_bit) != 0 && inside(word) < ((word >> 17) & 0x7fff);
@@ -65,7 +65,7 @@ class Gate {
 
   std::atomic<std::uint64_t> word_;
   Loop* loop_;
-  char apart_[cache_line - sizeof(std::atomic<std::uint64_t>) - sizeof(Loop*)];
+  Padding<> apart_;
 };
 
 }  // namespace detail

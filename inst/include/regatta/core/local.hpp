@@ -70,7 +70,7 @@ class PerThread {
     const std::thread::id owner;
     std::size_t index;
     T value;
-    char apart[detail::cache_line / 2];
+    detail::Padding<> apart;
   };
 
   Node* here() {

@@ -15,7 +15,6 @@ REGATTA_NAMESPACE_BEGIN
 namespace detail {
 
 class Pool;
-struct Desk;
 
 // A stretch is as many units as take about this long: long enough to make the bookkeeping between
 // two of them (some 30 ns) vanish, short enough to leave work to others.
@@ -142,33 +141,6 @@ struct Level {
   std::unique_ptr<StealableRange[]> ranges;
   // Whether a loop is under way here. acquire and release: who sees it sees the ranges.
   std::atomic<bool> live;
-};
-
-// A range for a loop that its caller runs alone. acquire and release as for a Desk.
-struct Solo {
-  Solo() : taken(false) {}
-  bool take() {
-    return !taken.load(std::memory_order_relaxed) && !taken.exchange(true, std::memory_order_acquire);
-  }
-  void give_back() { taken.store(false, std::memory_order_release); }
-
-  StealableRange range;
-  std::atomic<bool> taken;
-};
-
-// Where one thread opens its loops. Those of helpers are their own, others are lent.
-struct Desk {
-  Desk() : taken(false), depth(0) {}
-
-  // acquire and release: the next thread at the desk finds it as the last one left it.
-  bool take() {
-    return !taken.load(std::memory_order_relaxed) && !taken.exchange(true, std::memory_order_acquire);
-  }
-  void give_back() { taken.store(false, std::memory_order_release); }
-
-  Level levels[max_levels];
-  std::atomic<bool> taken;
-  int depth;
 };
 
 }  // namespace detail

@@ -6,21 +6,10 @@
 REGATTA_NAMESPACE_BEGIN
 namespace detail {
 
-inline DeskLease::DeskLease(Pool& pool) : desk_(nullptr), lent_(false) {
-  const Frame& frame = frame_here();
-  if (frame.pool == &pool && frame.desk) {
-    desk_ = frame.desk->depth < max_levels ? frame.desk : nullptr;
-  } else {
-    desk_ = pool.lend_desk();
-    lent_ = desk_ != nullptr;
-  }
-  if (desk_) ++desk_->depth;
-}
-
-// A guest's desk that nobody sits at; null if there is none.
-inline Desk* Pool::lend_desk() {
-  for (unsigned i = helper_count_; i < helper_count_ + guests; ++i) {
-    if (desks_[i].take()) return &desks_[i];
+// One of a guest that nobody has; null if there is none.
+inline Slot* Pool::lend_slot() {
+  for (unsigned i = helper_count_; i < slot_count(); ++i) {
+    if (slots_[i].take()) return &slots_[i];
   }
   return nullptr;
 }
@@ -42,9 +31,9 @@ class MainLoopScope {
   const bool main_;
 };
 
-inline LoopWork::LoopWork(Pool& pool, Loop& loop, StealableRange& range, Desk* desk,
+inline LoopWork::LoopWork(Pool& pool, Loop& loop, StealableRange& range, Slot* slot,
                           Ticks now)
-    : pool_(pool), loop_(loop), range_(range), desk_(desk), main_(loop.process.on_main()),
+    : pool_(pool), loop_(loop), range_(range), slot_(slot), main_(loop.process.on_main()),
       calls_(false), from_(0), at_(0), next_call_(loop.start), pace_(loop, now) {}
 
 inline void LoopWork::run() {
@@ -134,89 +123,81 @@ inline void Pool::run(Loop& loop, Unit units, unsigned threads) {
   {
     MainLoopScope scope(process_);
     threads = works_elsewhere(here, process_) ? 1 : std::min(threads, helper_count_ + 1);
-    bool together = threads > 1 && units > 1;
-    if (together) {
-      DeskLease lease(*this);
-      together = lease.desk() != nullptr;
-      if (together) {
-        loop.threads = threads;
-        run_together(loop, units, *lease.desk());
-      }
+    SlotLease lease(*this);
+    Slot* const me = lease.slot();
+    if (!me || me->depth == max_levels) {
+      StealableRange own;
+      loop.max_units = 1;
+      run_alone(loop, units, own, me);
+    } else {
+      loop.threads = units > 1 ? threads : 1;
+      run_together(loop, units, *me);
     }
-    if (!together) run_alone(loop, units);
   }
   throw_if_stopped(loop);
 }
 
-// With a range where look_up() finds it; without one left, unit by unit.
-inline void Pool::run_alone(Loop& loop, Unit units) {
-  Solo* solo = nullptr;
-  for (Solo& one : solos_) {
-    if (one.take()) {
-      solo = &one;
-      break;
-    }
-  }
-  StealableRange own;
-  if (!solo) loop.max_units = 1;
-  loop.ranges = solo ? &solo->range : &own;
-  loop.ranges->reset(Range{0, units});
-  const Frame& frame = frame_here();
-  LoopWork work(*this, loop, *loop.ranges, frame.pool == this ? frame.desk : nullptr,
-                loop.start);
-  work.run();
-  if (solo) solo->give_back();
+inline void Pool::run_alone(Loop& loop, Unit units, StealableRange& range, Slot* me) {
+  loop.ranges = &range;
+  range.reset(Range{0, units});
+  LoopWork(*this, loop, range, me, loop.start).run();
 }
 
-inline void Pool::run_together(Loop& loop, Unit units, Desk& desk) {
-  Level& level = desk.levels[desk.depth - 1];
+// In the next level of the slot, where others find it.
+inline void Pool::run_together(Loop& loop, Unit units, Slot& me) {
+  Level& level = me.levels[me.depth];
   if (!level.ranges) level.ranges.reset(new StealableRange[range_count()]);
-  loop.ranges = level.ranges.get();
-  loop.range_count = range_count();
-  loop.ranges[0].reset(Range{0, units});
-  LoopWork work(*this, loop, loop.ranges[0], &desk, loop.start);
+  ++me.depth;
   level.live.store(true, std::memory_order_release);
-  level.gate.open(&loop, loop.threads - 1);
-  // Called only after its first unit a helper would do too few of a loop of few, long units.
-  const float usual = loop.usual_cost.load(std::memory_order_relaxed);
-  if (is_enough(units - 1, usual)) {
-    work.call_helper();
-  } else if (watching_.load(std::memory_order_relaxed) == 0) {
-    call_helpers(1);
+  if (loop.threads == 1) {
+    run_alone(loop, units, level.ranges[0], &me);
+  } else {
+    loop.ranges = level.ranges.get();
+    loop.range_count = range_count();
+    loop.ranges[0].reset(Range{0, units});
+    LoopWork work(*this, loop, loop.ranges[0], &me, loop.start);
+    level.gate.open(&loop, loop.threads - 1);
+    // Called only after its first unit a helper would do too few of a loop of few, long units.
+    const float usual = loop.usual_cost.load(std::memory_order_relaxed);
+    if (is_enough(units - 1, usual)) {
+      work.call_helper();
+    } else if (watching_.load(std::memory_order_relaxed) == 0) {
+      call_helpers(1);
+    }
+    work.call_from_now_on();
+    work.run();
+    if (level.gate.close() > 0) wait_for_helpers(loop, me, level.gate);
+    // The smallest loops would notice one more look at the clock.
+    const double last = std::max(loop.cost.load(std::memory_order_relaxed), usual);
+    if (is_enough(units, last)) loop.remember_cost(units);
   }
-  work.call_from_now_on();
-  work.run();
-  if (level.gate.close() > 0) wait_for_helpers(loop, desk, level.gate);
   level.live.store(false, std::memory_order_relaxed);
-  // The smallest loops would notice one more look at the clock.
-  const double last = std::max(loop.cost.load(std::memory_order_relaxed), usual);
-  if (is_enough(units, last)) loop.remember_cost(units);
+  --me.depth;
 }
 
 // Makes every thread that works for a loop look up before its next unit. A loop that begins just now
 // looks up after its first unit anyway.
 inline void Pool::look_up() {
-  for (unsigned i = 0; i < helper_count_ + guests; ++i) {
-    for (Level& level : desks_[i].levels) {
+  for (unsigned i = 0; i < slot_count(); ++i) {
+    for (Level& level : slots_[i].levels) {
       if (!level.live.load(std::memory_order_acquire)) continue;
       for (unsigned j = 0; j < range_count(); ++j) level.ranges[j].look_up();
     }
   }
-  for (Solo& solo : solos_) solo.range.look_up();
 }
 
 // The caller has nothing left to begin. It takes back what helpers have not begun and helps with
 // the loops inside their bodies; loops elsewhere could need a lock that this thread holds.
-inline void Pool::wait_for_helpers(Loop& loop, Desk& desk, Gate& gate) {
+inline void Pool::wait_for_helpers(Loop& loop, Slot& me, Gate& gate) {
   const bool main = process_.on_main();
   Ticks since = ticks_now();
   while (gate.inside() > 0) {
     if (main) poll_if_due(process_, us_since(process_.last_poll));
     if (!loop.stopped() && loop.has_work(ticks_now())) {
       loop.ranges[0].set(Range{0, 0});
-      LoopWork(*this, loop, loop.ranges[0], &desk, ticks_now()).run();
+      LoopWork(*this, loop, loop.ranges[0], &me, ticks_now()).run();
       since = ticks_now();
-    } else if (help_below(desk, loop)) {
+    } else if (help_below(me, loop)) {
       since = ticks_now();
     } else if (us_since(since) < spin_us) {
       pause_cpu(4);
@@ -236,13 +217,13 @@ inline void Pool::doze(const Gate& gate) {
 }
 
 // A loop that has been there for a moment; a helper that was called does not hesitate.
-inline Gate* Pool::choose_gate(Helper& me, std::uint64_t* word) {
+inline Gate* Pool::choose_gate(Slot& me, std::uint64_t* word) {
   const Ticks now = ticks_now();
   for (int level = 0; level < max_levels; ++level) {
-    for (unsigned i = 0; i < helper_count_ + guests; ++i) {
-      Gate& gate = desks_[i].levels[level].gate;
+    for (unsigned i = 0; i < slot_count(); ++i) {
+      Gate& gate = slots_[i].levels[level].gate;
       *word = gate.peek();
-      if (!Gate::has_room(*word) || &desks_[i] == me.desk) continue;
+      if (!Gate::has_room(*word) || &slots_[i] == &me) continue;
       if (me.left.is(&gate, *word) && us_since(me.left.when) < spin_us) continue;
       if (me.called) return &gate;
       if (!me.candidate.is(&gate, *word)) {
@@ -255,7 +236,7 @@ inline Gate* Pool::choose_gate(Helper& me, std::uint64_t* word) {
   return nullptr;
 }
 
-inline bool Pool::join_loop(Helper& me) {
+inline bool Pool::join_loop(Slot& me) {
   std::uint64_t word = 0;
   Gate* const gate = choose_gate(me, &word);
   me.called = me.called && gate;
@@ -266,18 +247,18 @@ inline bool Pool::join_loop(Helper& me) {
       loop->free() > 1) {
     call_helpers(1);
   }
-  help(*me.desk, *gate, *loop);
+  help(me, *gate, *loop);
   me.left = Sight(gate, word, ticks_now());
   return true;
 }
 
 // Between join() and leave() of the gate.
-inline void Pool::help(Desk& desk, Gate& gate, Loop& loop) {
+inline void Pool::help(Slot& me, Gate& gate, Loop& loop) {
   const Ticks now = ticks_now();
   if (loop.has_work(now)) {
-    StealableRange& own = loop.ranges[static_cast<unsigned>(&desk - desks_.get()) + 1];
+    StealableRange& own = loop.ranges[static_cast<unsigned>(&me - slots_.get()) + 1];
     own.set(Range{0, 0});
-    LoopWork work(*this, loop, own, &desk, now);
+    LoopWork work(*this, loop, own, &me, now);
     // While the caller's first unit takes its time, each unit is taken to last as long as that.
     const double so_far = static_cast<double>(now - loop.start);
     const double known = loop.cost.load(std::memory_order_relaxed);
@@ -297,17 +278,17 @@ inline void Pool::leave(Gate& gate) {
 }
 
 // Joins a loop that a body of the loop `above` has opened; false if there is none.
-inline bool Pool::help_below(Desk& desk, const Loop& above) {
+inline bool Pool::help_below(Slot& me, const Loop& above) {
   bool helped = false;
-  for (unsigned i = 0; i < helper_count_ + guests && !helped; ++i) {
-    if (&desks_[i] == &desk) continue;
+  for (unsigned i = 0; i < slot_count() && !helped; ++i) {
+    if (&slots_[i] == &me) continue;
     for (int level = 0; level < max_levels && !helped; ++level) {
-      Gate& gate = desks_[i].levels[level].gate;
+      Gate& gate = slots_[i].levels[level].gate;
       Loop* const loop = gate.join(gate.peek());
       if (!loop) continue;
       helped = loop->is_inside(&above) && loop->has_work(ticks_now());
       if (helped) {
-        help(desk, gate, *loop);
+        help(me, gate, *loop);
       } else {
         leave(gate);
       }

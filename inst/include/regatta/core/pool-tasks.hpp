@@ -47,12 +47,12 @@ inline void Pool::push(Group& group, Task* task) {
 // woken then. Else it waits for many to be done.
 REGATTA_NOINLINE inline void Pool::make_room(Group& group) {
   if (may_help() && !too_deep()) {
-    const SeatLease seat(*this, true);
-    Helper* const me = seat.helper();
+    const SlotLease lease(*this);
+    Slot* const me = lease.slot();
     for (std::uint32_t i = 0; me && i < TaskRing::places && !group.has_space(); ++i) {
       Task* const task = find_task(me, &group);
       if (!task) break;
-      run_tasks(task, me, me->desk);
+      run_tasks(task, me);
     }
     if (me) report_done(*me);
     if (process_.on_main()) poll_if_due(process_, us_since(process_.last_poll));
@@ -92,15 +92,17 @@ inline void Pool::push_alone(Task* task) {
     add_task(*task->group, task);
     return;
   }
-  run_tasks(task, nullptr, inside ? frame_here().desk : nullptr);
+  Slot* const me = inside ? frame_here().slot : nullptr;
+  run_tasks(task, me);
+  if (me) report_done(*me);
   if (inside) return;
-  while (Task* const next = fetch_task(nullptr, nullptr)) run_tasks(next, nullptr, nullptr);
+  while (Task* const next = fetch_task(nullptr, nullptr)) run_tasks(next, nullptr);
 }
 
 // Runs the task, and with a record those that are next in its ring and of the same group, so that
 // what is around a task is made once for them. The main thread stops when it is time to turn to its
 // host.
-inline void Pool::run_tasks(Task* task, Helper* me, Desk* desk) {
+inline void Pool::run_tasks(Task* task, Slot* me) {
   Group& group = *task->group;
   const bool singly = !me || group.limit < usual_limit;
   if (me && me->done_group != &group) report_done(*me);
@@ -110,7 +112,7 @@ inline void Pool::run_tasks(Task* task, Helper* me, Desk* desk) {
   {
     Context context(process_, group.parent, nullptr, &group.cancelled);
     context.group = &group;
-    FrameScope scope(Frame{this, desk, &context, nullptr, nullptr}, process_);
+    FrameScope scope(Frame{this, me, &context, nullptr, nullptr}, process_);
     for (std::uint32_t left = TaskRing::places; task; task = me->ring.take(&group)) {
       call_task(*task, context);
       destroy_task(task, task_memory_, me ? me->spare : alone);
@@ -240,7 +242,7 @@ inline void Pool::update_list(Group& group) {
 
 // A task of the first group, or of `group` and those below it. With a record whose ring is empty it
 // fetches some, of which others may take theirs.
-inline Task* Pool::fetch_task(Helper* me, Group* group) {
+inline Task* Pool::fetch_task(Slot* me, Group* group) {
   std::lock_guard<std::mutex> lock(tasks_mutex_);
   Group* from = groups_.first();
   if (group && group->listed.load(std::memory_order_relaxed)) {
@@ -258,7 +260,7 @@ inline Task* Pool::fetch_task(Helper* me, Group* group) {
 
 // Its own, then a queue's, then those that another has fetched and not begun. With a group only
 // what that group waits for.
-inline Task* Pool::find_task(Helper* me, Group* group) {
+inline Task* Pool::find_task(Slot* me, Group* group) {
   if (me) {
     if (Task* const task = me->ring.take(group)) return task;
   }
@@ -275,8 +277,8 @@ inline Task* Pool::find_task(Helper* me, Group* group) {
       return task;
     }
   }
-  for (unsigned i = 0; i < helper_count_ + guests; ++i) {
-    TaskRing& ring = helpers_[i].ring;
+  for (unsigned i = 0; i < slot_count(); ++i) {
+    TaskRing& ring = slots_[i].ring;
     Task* const task = ring.take(group);
     if (!task) continue;
     // The one who fetched them called one thread, which calls the next.
@@ -289,23 +291,23 @@ inline Task* Pool::find_task(Helper* me, Group* group) {
 // seq_cst: a sleeper's second look, see EventCount.
 inline bool Pool::tasks_left() const {
   if (groups_.any()) return true;
-  for (unsigned i = 0; i < helper_count_ + guests; ++i) {
-    if (!helpers_[i].ring.empty()) return true;
+  for (unsigned i = 0; i < slot_count(); ++i) {
+    if (!slots_[i].ring.empty()) return true;
   }
   return false;
 }
 
-inline bool Pool::run_task(Helper& me) {
+inline bool Pool::run_task(Slot& me) {
   Task* const task = find_task(&me, nullptr);
   if (!task) return false;
   stop_watching(me);
   me.at_work.store(true, std::memory_order_relaxed);
-  run_tasks(task, &me, me.desk);
+  run_tasks(task, &me);
   return true;
 }
 
 // Before a thread that has done tasks turns to something else: those who wait hear of them.
-inline void Pool::report_done(Helper& me) {
+inline void Pool::report_done(Slot& me) {
   if (me.done == 0) return;
   const std::uint64_t done = me.done;
   me.done = 0;
@@ -317,17 +319,9 @@ inline void Pool::report_done(Helper& me) {
 inline bool Pool::busy() const {
   if (groups_.any()) return true;
   for (unsigned i = 0; i < helper_count_; ++i) {
-    if (helpers_[i].at_work.load(std::memory_order_relaxed)) return true;
+    if (slots_[i].at_work.load(std::memory_order_relaxed)) return true;
   }
   return false;
-}
-
-inline SeatLease::SeatLease(Pool& pool, bool wanted) : helper_(nullptr), lent_(nullptr) {
-  if (!wanted) return;
-  const Frame& frame = frame_here();
-  Desk* desk = frame.pool == &pool ? frame.desk : nullptr;
-  if (!desk) desk = lent_ = pool.lend_desk();
-  if (desk) helper_ = pool.helpers_.get() + (desk - pool.desks_.get());
 }
 
 // Runs tasks that the group waits for until it is as wanted. A thread of the pool helps, and so does
@@ -339,8 +333,8 @@ inline void Pool::wait_until(Group& group, bool (Group::*wanted)() const) {
   if (frame_here().pool == this && too_deep() && wait_elsewhere(group, wanted)) return;
   const bool main = process_.on_main();
   const bool helps = may_help();
-  const SeatLease seat(*this, helps);
-  Helper* const me = seat.helper();
+  const SlotLease lease(*this, helps);
+  Slot* const me = lease.slot();
   // To look at the clock takes as long as a small task, so that it is done once for each.
   Ticks now = ticks_now();
   for (Ticks since = now; !(group.*wanted)();) {
@@ -348,7 +342,7 @@ inline void Pool::wait_until(Group& group, bool (Group::*wanted)() const) {
     const bool takes = helps || (alone_ && us_between(since, now) > 2.0 * poll_us);
     Group* const only = started() > 0 ? &group : nullptr;
     if (Task* const task = takes ? find_task(me, only) : nullptr) {
-      run_tasks(task, me, me ? me->desk : nullptr);
+      run_tasks(task, me);
       since = now = ticks_now();
       continue;
     }

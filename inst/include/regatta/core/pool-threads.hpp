@@ -39,13 +39,9 @@ REGATTA_SHARED inline void keep_pool() {
 
 inline Pool::Pool(Process& in, unsigned helpers, unsigned most, bool alone)
     : process_(in), helper_count_(helpers), most_(most), ticks_per_us_(tick_rate()),
-      helpers_(new Helper[helpers + guests]), desks_(new Desk[helpers + guests]), ticker_(*this),
+      slots_(new Slot[helpers + guests]), ticker_(*this),
       alone_(alone), watching_(0), started_(0), can_start_(helpers), stopping_(false),
       closing_(in.ending()), roots_(nullptr) {
-  for (unsigned i = 0; i < helpers + guests; ++i) {
-    helpers_[i].index = i + 1;
-    helpers_[i].desk = &desks_[i];
-  }
   process_.join_company(this);
 }
 
@@ -53,8 +49,8 @@ inline Pool::~Pool() {
   process_.leave_company(this);
   closing_.store(true, std::memory_order_relaxed);
   stop_threads();
-  while (Task* const task = find_task(nullptr, nullptr)) run_tasks(task, nullptr, nullptr);
-  for (unsigned i = 0; i < helper_count_ + guests; ++i) helpers_[i].spare.send(task_memory_);
+  while (Task* const task = find_task(nullptr, nullptr)) run_tasks(task, nullptr);
+  for (unsigned i = 0; i < slot_count(); ++i) slots_[i].spare.send(task_memory_);
   for (Group* one = roots_.load(std::memory_order_relaxed); one;) {
     Group* const next = one->sibling;
     delete one;
@@ -71,7 +67,7 @@ inline void Pool::end() {
     return;
   }
   stop_threads();
-  while (Task* const task = find_task(nullptr, nullptr)) run_tasks(task, nullptr, nullptr);
+  while (Task* const task = find_task(nullptr, nullptr)) run_tasks(task, nullptr);
 }
 
 // A body has called exit(). Its own thread cannot be joined, and others may wait for the body.
@@ -95,8 +91,8 @@ inline bool Pool::start_one() {
   if (stopping_.load(std::memory_order_relaxed) || closing_.load(std::memory_order_relaxed)) return false;
   try {
     SignalsBlocked blocked;
-    Helper& helper = helpers_[next];
-    threads_.emplace_back([this, &helper] { serve(helper); });
+    Slot& slot = slots_[next];
+    threads_.emplace_back([this, &slot] { serve(slot); });
   } catch (const std::exception&) {  // no thread to be had, or no memory
     can_start_.store(next, std::memory_order_relaxed);
     return false;
@@ -114,7 +110,7 @@ REGATTA_NOINLINE inline void Pool::call_helpers(int count) {
   }
 }
 
-inline void Pool::serve(Helper& me) {
+inline void Pool::serve(Slot& me) {
   me.last_work = ticks_now();
   me.called = true;
   start_watching(me);
@@ -134,21 +130,21 @@ inline void Pool::serve(Helper& me) {
   stop_watching(me);
 }
 
-inline bool Pool::look_around(Helper& me) {
+inline bool Pool::look_around(Slot& me) {
   if (run_task(me)) return true;
   report_done(me);
   me.at_work.store(false, std::memory_order_relaxed);
   return join_loop(me);
 }
 
-inline void Pool::start_watching(Helper& me) {
+inline void Pool::start_watching(Slot& me) {
   if (me.watching) return;
   me.watching = true;
   watching_.fetch_add(1, std::memory_order_relaxed);
 }
 
 // True if nobody watches now.
-inline bool Pool::stop_watching(Helper& me) {
+inline bool Pool::stop_watching(Slot& me) {
   if (!me.watching) return false;
   me.watching = false;
   return watching_.fetch_sub(1, std::memory_order_relaxed) == 1;
@@ -156,16 +152,14 @@ inline bool Pool::stop_watching(Helper& me) {
 
 inline std::uint64_t Pool::count_loops() const {
   std::uint64_t sum = 0;
-  for (unsigned i = 0; i < helper_count_ + guests; ++i) {
-    sum += Gate::number(desks_[i].levels[0].gate.peek());
-  }
+  for (unsigned i = 0; i < slot_count(); ++i) sum += Gate::number(slots_[i].levels[0].gate.peek());
   return sum;
 }
 
 // In how many microseconds a helper that is about to sleep looks again; less and less often while
 // no loop is run, and no more (a negative number) after some time or if two others look. Two,
 // so that one is left when the other has work.
-inline double Pool::watch_for(Helper& me) {
+inline double Pool::watch_for(Slot& me) {
   const std::uint64_t loops = count_loops();
   if (loops != me.loops_seen) {
     me.loops_seen = loops;
@@ -179,7 +173,7 @@ inline double Pool::watch_for(Helper& me) {
   return -1.0;
 }
 
-inline void Pool::rest(Helper& me) {
+inline void Pool::rest(Slot& me) {
   const double us = watch_for(me);
   const EventCount::Ticket ticket = bed_.prepare_wait();
   if (tasks_left() || stopping_.load(std::memory_order_seq_cst)) {

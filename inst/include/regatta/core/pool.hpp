@@ -9,7 +9,7 @@
 
 #include "cores.hpp"
 #include "event-count.hpp"
-#include "helper.hpp"
+#include "slot.hpp"
 #include "ticker.hpp"
 
 REGATTA_NAMESPACE_BEGIN
@@ -53,32 +53,31 @@ class REGATTA_SHARED Pool : public Company {
   unsigned started() const { return started_.load(std::memory_order_acquire); }
 
  private:
-  friend class DeskLease;
-  friend class SeatLease;
+  friend class SlotLease;
   friend class LoopWork;
 
   // Threads, in pool-threads.hpp.
   bool start_one();
   void release_threads();
   void call_helpers(int count);
-  void serve(Helper& me);
-  bool look_around(Helper& me);
-  void rest(Helper& me);
-  void start_watching(Helper& me);
-  bool stop_watching(Helper& me);
-  double watch_for(Helper& me);
+  void serve(Slot& me);
+  bool look_around(Slot& me);
+  void rest(Slot& me);
+  void start_watching(Slot& me);
+  bool stop_watching(Slot& me);
+  double watch_for(Slot& me);
   std::uint64_t count_loops() const;
 
   // Loops, in pool-loops.hpp.
-  Desk* lend_desk();
-  bool join_loop(Helper& me);
-  Gate* choose_gate(Helper& me, std::uint64_t* word);
-  void help(Desk& desk, Gate& gate, Loop& loop);
+  Slot* lend_slot();
+  bool join_loop(Slot& me);
+  Gate* choose_gate(Slot& me, std::uint64_t* word);
+  void help(Slot& me, Gate& gate, Loop& loop);
   void leave(Gate& gate);
-  bool help_below(Desk& desk, const Loop& above);
-  void run_alone(Loop& loop, Unit units);
-  void run_together(Loop& loop, Unit units, Desk& desk);
-  void wait_for_helpers(Loop& loop, Desk& desk, Gate& gate);
+  bool help_below(Slot& me, const Loop& above);
+  void run_alone(Loop& loop, Unit units, StealableRange& range, Slot* me);
+  void run_together(Loop& loop, Unit units, Slot& me);
+  void wait_for_helpers(Loop& loop, Slot& me, Gate& gate);
   void doze(const Gate& gate);
 
   // Tasks, in pool-tasks.hpp.
@@ -88,13 +87,13 @@ class REGATTA_SHARED Pool : public Company {
   void drop_task(Task* task);
   void push_alone(Task* task);
   void update_list(Group& group);
-  Task* fetch_task(Helper* me, Group* group);
-  Task* find_task(Helper* me, Group* group);
+  Task* fetch_task(Slot* me, Group* group);
+  Task* find_task(Slot* me, Group* group);
   bool tasks_left() const;
-  bool run_task(Helper& me);
-  void run_tasks(Task* task, Helper* me, Desk* desk);
+  bool run_task(Slot& me);
+  void run_tasks(Task* task, Slot* me);
   void call_task(Task& task, Context& context);
-  void report_done(Helper& me);
+  void report_done(Slot& me);
   void wait_until(Group& group, bool (Group::*wanted)() const);
   bool wait_elsewhere(Group& group, bool (Group::*wanted)() const);
 
@@ -114,21 +113,19 @@ class REGATTA_SHARED Pool : public Company {
     return static_cast<double>(units) * cost > wake_us * ticks_per_us_;
   }
 
-  // One for the caller, then one per desk.
-  unsigned range_count() const { return helper_count_ + guests + 1; }
+  unsigned slot_count() const { return helper_count_ + guests; }
+  // One for the caller, then one per slot.
+  unsigned range_count() const { return slot_count() + 1; }
 
-  // Threads that are no helpers and may open loops at the same time; more of them work alone.
-  static constexpr unsigned guests = 4;
-  // Loops that their callers run alone at the same time; more of them look up after every unit.
-  static constexpr unsigned solos = 8;
+  // Threads that are none of the pool's and may be in loops or run tasks at the same time; loops of
+  // more of them run alone, and look up after every unit.
+  static constexpr unsigned guests = 8;
 
   Process& process_;
   const unsigned helper_count_;
   const unsigned most_;
   const double ticks_per_us_;
-  std::unique_ptr<Helper[]> helpers_;  // then those of guests
-  std::unique_ptr<Desk[]> desks_;  // one for each of them
-  Solo solos_[solos];
+  std::unique_ptr<Slot[]> slots_;  // of its threads, then of guests
   Ticker ticker_;
   const bool alone_;
 
@@ -157,7 +154,7 @@ class REGATTA_SHARED Pool : public Company {
 // One thread at work for a loop.
 class LoopWork {
  public:
-  LoopWork(Pool& pool, Loop& loop, StealableRange& range, Desk* desk, Ticks now);
+  LoopWork(Pool& pool, Loop& loop, StealableRange& range, Slot* slot, Ticks now);
   LoopWork(const LoopWork&) = delete;
   LoopWork& operator=(const LoopWork&) = delete;
 
@@ -171,7 +168,7 @@ class LoopWork {
   void left_at(Unit unit) { at_ = unit; }
   StealableRange& range() { return range_; }
   Pool& pool() { return pool_; }
-  Desk* desk() { return desk_; }
+  Slot* slot() { return slot_; }
 
  private:
   void attend();
@@ -184,7 +181,7 @@ class LoopWork {
   Pool& pool_;
   Loop& loop_;
   StealableRange& range_;
-  Desk* const desk_;
+  Slot* const slot_;
   const bool main_;
   bool calls_;       // is the caller, who calls helpers when there is work for them
   Unit from_;        // the first unit of the stretch
@@ -193,41 +190,26 @@ class LoopWork {
   Pace pace_;
 };
 
-// A thread's desk for the loop it is about to open; none if it is too deep in loops already or
-// there are too many guests.
-class DeskLease {
+// The slot of the calling thread for the time of a loop or wait: its own if it has one, else one that
+// is lent; none if too many guests are there.
+class SlotLease {
  public:
-  explicit DeskLease(Pool& pool);
-  ~DeskLease() {
-    if (desk_) --desk_->depth;
-    if (lent_) desk_->give_back();
+  explicit SlotLease(Pool& pool, bool wanted = true) : slot_(nullptr), lent_(nullptr) {
+    if (!wanted) return;
+    const Frame& frame = frame_here();
+    slot_ = frame.pool == &pool && frame.slot ? frame.slot : lent_ = pool.lend_slot();
   }
-  DeskLease(const DeskLease&) = delete;
-  DeskLease& operator=(const DeskLease&) = delete;
-
-  Desk* desk() const { return desk_; }
-
- private:
-  Desk* desk_;
-  bool lent_;
-};
-
-// Under which record a thread that waits runs tasks meanwhile: its own if it sits at a desk of the
-// pool, else that of a free guest's desk; none if too many guests are there.
-class SeatLease {
- public:
-  SeatLease(Pool& pool, bool wanted);
-  ~SeatLease() {
+  ~SlotLease() {
     if (lent_) lent_->give_back();
   }
-  SeatLease(const SeatLease&) = delete;
-  SeatLease& operator=(const SeatLease&) = delete;
+  SlotLease(const SlotLease&) = delete;
+  SlotLease& operator=(const SlotLease&) = delete;
 
-  Helper* helper() const { return helper_; }
+  Slot* slot() const { return slot_; }
 
  private:
-  Helper* helper_;
-  Desk* lent_;
+  Slot* slot_;
+  Slot* lent_;
 };
 
 }  // namespace detail

@@ -23,7 +23,8 @@ struct Range {
 };
 
 // For a few instructions at a time. Whoever waits for long gives its core to the thread that holds
-// the lock, which the system may have stopped.
+// the lock, which the system may have stopped; and sleeps in the end, since a thread of real-time
+// priority yields to none of a lower one.
 class SpinLock {
  public:
   SpinLock() : taken_(false) {}
@@ -32,8 +33,10 @@ class SpinLock {
     for (int turn = 0; !try_lock(); ++turn) {
       if (turn < 64) {
         pause_cpu(4);
-      } else {
+      } else if (turn < 256) {
         sched_yield();
+      } else {
+        usleep(50);
       }
     }
   }
@@ -77,9 +80,7 @@ inline bool fence_all() { return false; }
 // pays for that with two plain instructions per unit, and no barrier.
 class StealableRange {
  public:
-  StealableRange() : bound_(0), next_(0), limit_(0), last_(0), started_(0) {
-    static_cast<void>(apart_);
-  }
+  StealableRange() : bound_(0), next_(0), limit_(0), last_(0), started_(0) {}
 
   // The caller's, before there are others in its loop.
   void reset(Range range) {
@@ -163,8 +164,7 @@ class StealableRange {
   std::atomic<Unit> limit_;
   std::atomic<Unit> last_;
   std::atomic<Ticks> started_;
-  // Instead of alignas, which `new` ignores before C++17: no two ranges share a line.
-  char apart_[cache_line];
+  Padding<> apart_;
 };
 
 }  // namespace detail

@@ -86,7 +86,7 @@ inline void destroy_task(Task* task, TaskMemory& memory, SpareBundle& bundle) {
 // reached.
 class TaskQueue {
  public:
-  TaskQueue() : last_(&stub_), first_(&stub_) { static_cast<void>(apart_); }
+  TaskQueue() : last_(&stub_), first_(&stub_) {}
   TaskQueue(const TaskQueue&) = delete;
   TaskQueue& operator=(const TaskQueue&) = delete;
 
@@ -125,7 +125,7 @@ class TaskQueue {
 
  private:
   std::atomic<Link*> last_;
-  char apart_[cache_line];
+  Padding<> apart_;
   Link* first_;
   Link stub_;
 };

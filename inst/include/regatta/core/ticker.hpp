@@ -8,7 +8,7 @@
 #include <system_error>
 #include <thread>
 
-#include "helper.hpp"
+#include "slot.hpp"
 
 REGATTA_NAMESPACE_BEGIN
 namespace detail {

@@ -1,5 +1,5 @@
-#ifndef REGATTA_CORE_HELPER_HPP
-#define REGATTA_CORE_HELPER_HPP
+#ifndef REGATTA_CORE_SLOT_HPP
+#define REGATTA_CORE_SLOT_HPP
 
 #include <pthread.h>
 #include <signal.h>
@@ -38,21 +38,27 @@ struct Sight {
   Ticks when;
 };
 
-// One thread of a pool, or a guest who waits for tasks and runs some meanwhile: whoever sits at the
-// desk. The ring and the count are read by others, the rest is its own.
-struct Helper {
-  Helper()
-      : index(0), desk(nullptr), at_work(false), done_group(nullptr), done(0), emptied(false),
-        called(false), watching(false), last_work(0), loops_seen(0) {
-    static_cast<void>(apart);
-  }
+// What one thread has in a pool: where it opens its loops, and the tasks it has fetched. Those of the
+// pool's own threads are theirs, others are lent to threads that are in a loop or wait for tasks.
+// Levels, ring and what is atomic are read by others, the rest is the thread's own.
+struct Slot {
+  Slot()
+      : depth(0), taken(false), at_work(false), done_group(nullptr), done(0), emptied(false),
+        called(false), watching(false), last_work(0), loops_seen(0) {}
 
-  unsigned index;  // from 1; 0 stands for the caller of a loop
-  Desk* desk;
+  // acquire and release: the next thread finds the slot as the last one left it.
+  bool take() {
+    return !taken.load(std::memory_order_relaxed) && !taken.exchange(true, std::memory_order_acquire);
+  }
+  void give_back() { taken.store(false, std::memory_order_release); }
+
+  Level levels[max_levels];
+  int depth;  // loops that are open
+  std::atomic<bool> taken;
   TaskRing ring;
   // relaxed: whether the main thread should take care not to tear lines.
   std::atomic<bool> at_work;
-  char apart[cache_line];
+  Padding<> apart;
 
   // Tasks done that their group has not been told of; it is there as long as there are any.
   Group* done_group;

@@ -1,5 +1,5 @@
-#ifndef REGATTA_CORE_THREAD_HPP
-#define REGATTA_CORE_THREAD_HPP
+#ifndef REGATTA_COMPAT_THREAD_HPP
+#define REGATTA_COMPAT_THREAD_HPP
 
 #include <chrono>
 #include <future>
@@ -8,8 +8,8 @@
 #include <thread>
 #include <utility>
 
-#include "helper.hpp"
-#include "invoke.hpp"
+#include "../core/slot.hpp"
+#include "../core/invoke.hpp"
 
 REGATTA_NAMESPACE_BEGIN
 
