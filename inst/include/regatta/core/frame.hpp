@@ -82,7 +82,6 @@ inline Line& line_of(int stream) {
 
 // At the end of a task: a line without newline must not wait for what the thread does next.
 inline void end_lines(ThreadState& here, OutputQueue& output) {
-  if (!here.line_begun) return;
   here.line_begun = false;
   for (std::unique_ptr<Line>& line : here.lines) {
     if (line) line->pass_on(output, true);
@@ -117,14 +116,16 @@ class FrameScope {
 
   // After each body, where several run in the scope.
   void end_body() {
-    if (here_.frame.children) {
-      leave_children(here_.frame.children);
-      here_.frame.children = nullptr;
-    }
-    if (!before_.context) end_lines(here_, process_.output);
+    if (here_.frame.children || here_.line_begun) end_children_and_lines();
   }
 
  private:
+  REGATTA_NOINLINE void end_children_and_lines() {
+    if (here_.frame.children) leave_children(here_.frame.children);
+    here_.frame.children = nullptr;
+    if (!before_.context) end_lines(here_, process_.output);
+  }
+
   ThreadState& here_;
   Frame before_;
   const void* const mark_before_;

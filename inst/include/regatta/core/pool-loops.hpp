@@ -130,7 +130,7 @@ inline void Pool::run(Loop& loop, Unit units, unsigned threads) {
       loop.max_units = 1;
       run_alone(loop, units, own, me);
     } else {
-      loop.threads = units > 1 ? threads : 1;
+      loop.threads = units > 1 ? std::max(threads, 1U) : 1;
       run_together(loop, units, *me);
     }
   }
