@@ -2,54 +2,52 @@
 # the control says, or becomes the condition that stands for the element.
 
 take_error <- function(run, event) {
-  run$idle_deaths <- 0L
   index <- event$index
+  event$pid <- run$workers$rows[[event$worker]]$pid
   ended <- run$ending[[as.character(index)]]
   run$ending[[as.character(index)]] <- NULL
-  if (isTRUE(event$record$interrupted) && !is.null(ended)) {
+  if (isTRUE(event$error$interrupted) && !is.null(ended)) {
     cnd <- limit_error(run, index, event$pid, event$try, ended)
     return(fail(run, index, "timeout", cnd, event))
   }
   cnd <- error_element(
-    event$record, index, element_name(run, index), event$pid, event$try, run$task$call
+    event$error, index, element_name(run, index), event$pid, event$try, run$task$call
   )
   fail(run, index, "error", cnd, event)
 }
 
-take_death <- function(run, event) {
-  index <- event$index
-  workers_note_end(run, event)
-  if (is.na(index)) {
-    count_idle_death(run, event)
+# `row` is that of the worker, which was at the element `index`.
+take_death <- function(run, event, row, index) {
+  event$index <- index
+  event$pid <- row$pid
+  event$try <- run$tasks$tries[[index]]
+  ended <- run$ending[[as.character(index)]]
+  run$ending[[as.character(index)]] <- NULL
+  if (is.null(ended)) {
+    fail(run, index, "death", death_error(run, event, row), event)
   } else {
-    ended <- run$ending[[as.character(index)]]
-    run$ending[[as.character(index)]] <- NULL
-    if (is.null(ended)) {
-      fail(run, index, "death", death_error(run, event), event)
-    } else {
-      fail(run, index, "timeout", limit_error(run, index, event$pid, event$try, ended), event)
-    }
+    fail(run, index, "timeout", limit_error(run, index, event$pid, event$try, ended), event)
   }
-  replace_worker(run, event$worker)
 }
 
 # A worker that dies before it begins anything costs no element, so nothing else would end a run
 # whose workers all do.
 count_idle_death <- function(run, event) {
   run$idle_deaths <- run$idle_deaths + 1L
-  if (run$idle_deaths > 2L * run$workers + 2L) {
+  if (run$idle_deaths > 2L * run$places + 2L) {
     reason <- sprintf(
       "%d of them in a row ended before they began an element (%s)", run$idle_deaths,
       format_exit(event$signal, event$status)
     )
-    signal_error(error_start(run$workers, reason, call = run$task$call))
+    signal_error(error_start(run$places, reason, call = run$task$call))
   }
 }
 
-death_error <- function(run, event) {
-  kills <- c(run$oom_kills, event$oom)
-  oom <- if (any(kills < 0)) NA else kills[[2L]] > kills[[1L]]
-  run$oom_kills <- event$oom
+death_error <- function(run, event, row) {
+  host <- worker_host(row)
+  kills <- c(run$oom_kills[[host]], event$oom)
+  oom <- if (length(kills) < 2L || any(kills < 0)) NA else kills[[2L]] > kills[[1L]]
+  run$oom_kills[[host]] <- event$oom
   backtrace <- order_backtrace(strsplit(event$backtrace, "\n", fixed = TRUE)[[1L]])
   error_death(
     event$index, element_name(run, event$index), event$pid, event$try,
@@ -70,20 +68,6 @@ order_backtrace <- function(lines) {
 element_name <- function(run, index) {
   name <- run$task$names[index]
   if (length(name) == 1L && !is.na(name) && nzchar(name)) name
-}
-
-# A dead worker's place is filled as long as there is work that it could take.
-replace_worker <- function(run, worker) {
-  left <- run$n - run$done
-  if (run$stopping || left < 1 || worker > run$active) {
-    return(invisible())
-  }
-  pid <- run$executor$respawn(worker)
-  if (!is.na(pid)) {
-    workers_note_start(run, worker, pid)
-  } else if (!any(run$executor$running()$pid > 0L)) {
-    signal_error(error_start(run$active, "the last worker has died and no other can be started"))
-  }
 }
 
 fail <- function(run, index, kind, cnd, event) {
@@ -107,7 +91,7 @@ run_stop <- function(run, index) {
   run$stopping <- TRUE
   run$stop_index <- min(run$stop_index, index)
   # With priorities those before it may not be under way.
-  run$executor$withdraw(if (is.null(run$control$priority)) run$stop_index - 1 else 0)
+  queue_withdraw(run, if (is.null(run$control$priority)) run$stop_index - 1 else 0)
 }
 
 # Seconds.
@@ -135,10 +119,9 @@ try_again <- function(run, index, kind, cnd, event) {
   }
   run$tries[[length(run$tries) + 1L]] <- record_try(run, index, kind, event)
   if (run$control$retry_workers == "fewer" && run$active > 1L) {
-    run$active <- run$active - 1L
-    run$executor$limit(run$active)
+    queue_limit(run, run$active - 1L)
   }
-  run$executor$submit(index)
+  queue_submit(run, index)
 }
 
 # par_last() has the dump; where the user has named a file it is there for other sessions as well.

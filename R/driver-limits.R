@@ -32,11 +32,12 @@ limits_enforce <- function(run) {
     return(invisible())
   }
   now <- run$executor$running()
-  for (w in which(now$element > 0)) {
+  for (w in which(now$element > 0)) { # positions of workers, not their numbers
     used <- limits_used(run, w, now)
     over <- names(used)[used > unlist(run$control[names(limit_kinds)])]
     if (length(over) > 0L) {
-      end_element(run, w, now$element[[w]], limit_kinds[[over[[1L]]]], used[[over[[1L]]]])
+      kind <- over[[1L]]
+      end_element(run, now$worker[[w]], now$element[[w]], limit_kinds[[kind]], used[[kind]])
     }
   }
 }
@@ -45,7 +46,7 @@ limit_kinds <- c(timeout = "elapsed", cpu_timeout = "cpu", memory = "memory")
 
 limits_used <- function(run, w, now) {
   memory <- if (is.finite(run$control$memory)) {
-    .Call(ffi_memory_anon, now$pid[[w]]) - run$people$base[[w]]
+    run$executor$measure(now$worker[[w]], "memory") - run$workers$rows[[now$worker[[w]]]]$base
   } else {
     0
   }
@@ -63,23 +64,29 @@ end_element <- function(run, worker, index, kind, used) {
   if (now >= ending$due && ending$step < length(steps)) {
     ending$step <- ending$step + 1L
     ending$due <- now + limit_grace
-    run$executor$signal(worker, steps[[ending$step]])
+    if (steps[[ending$step]] == limit_interrupt) {
+      run$executor$interrupt(worker, index)
+    } else {
+      run$executor$signal(worker, steps[[ending$step]])
+    }
   }
   run$ending[[key]] <- ending
 }
 
-# What the executor is asked to do, one after another; see its signal().
+# An element is interrupted, a worker is sent signals: what is done, one after the other. `signal` is what
+# the verb wants first.
 limit_steps <- function(signal) {
+  last <- signals_of(c("SIGTERM", "SIGKILL"))
   if (is.null(signal) || signal == signals_of("SIGINT")) {
-    1:3
-  } else if (signal == signals_of("SIGTERM")) {
-    2:3
-  } else if (signal == signals_of("SIGKILL")) {
-    3L
+    c(limit_interrupt, last)
+  } else if (signal %in% last) {
+    last[last == signal | last == last[[2L]]]
   } else {
-    c(-as.integer(signal), 3L)
+    c(as.integer(signal), last[[2L]])
   }
 }
+
+limit_interrupt <- 0L
 
 limit_error <- function(run, index, pid, try, ending) {
   argument <- names(limit_kinds)[limit_kinds == ending$kind]

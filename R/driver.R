@@ -17,30 +17,34 @@ run_new <- function(task, on, control) {
   where <- where_to_run(on, control, task$call)
   on <- where$on
   control <- where$control
-  cores <- workers_available()
+  offered <- workers_offered(on)
   run <- new.env(parent = emptyenv())
   run$task <- task
   run$control <- control
   run$n <- task$n
-  run$workers <- min(workers_wanted(on, control$workers, as.integer(cores)), task$n)
-  run$share <- max(1L, as.integer(cores) %/% run$workers)
+  wanted <- if (is.null(control$workers)) offered$usual else control$workers
+  run$places <- as.integer(min(wanted, offered$most, task$n))
+  run$share <- max(1L, as.integer(workers_available()) %/% run$places)
   run$seed <- rng_base(control$seed)
   run$values <- vector("list", task$n)
   run$status <- integer(task$n)
   run$done <- 0
+  run$tasks <- tasks_new(task$n)
+  run$queue <- queue_new()
+  run$workers <- workers_new()
   run$errors <- list()
   run$tries <- list()
   run$ending <- list()
   run$stopping <- FALSE
   run$stop_index <- Inf
   run$idle_deaths <- 0L
-  run$active <- run$workers
+  run$active <- run$places
   run$begun <- Sys.time()
   run$clock <- .Call(ffi_clock)
-  run$oom_kills <- .Call(ffi_memory_oom_kills)
+  run$oom_kills <- list()
   run$relay <- relay_new(control, task$names)
   run$executor <- new_executor(on, list(
-    n = task$n, workers = run$workers, control = control, seed = run$seed, share = run$share,
+    n = task$n, workers = run$places, control = control, seed = run$seed, share = run$share,
     loop = task$loop, replay = task$replay, near = task$near, limited = limits_any(run)
   ))
   run
@@ -63,16 +67,14 @@ run_through <- function(task, on, control) {
   run
 }
 
+# Until a worker is there that takes something, or there will be none.
 run_start <- function(run, first = run_order(run)) {
   # Before the workers, so that each finds work when it is born.
-  run$executor$submit(first)
-  pids <- run$executor$start()
-  run$active <- sum(!is.na(pids))
-  run$people <- workers_new(run, pids)
-  if (run$active < run$workers) {
-    run$executor$limit(run$active)
-  }
+  queue_submit(run, first)
+  workers_start(run, seq_len(run$places))
   run$progress <- progress_start(run$n, run$control$progress)
+  run_drive(run, settled = function() run$workers$begun || workers_count(run) > 0L)
+  queue_feed(run)
 }
 
 run_order <- function(run) {
@@ -84,12 +86,16 @@ run_order <- function(run) {
 # (seconds of the monotonic clock) has come; TRUE unless the last.
 run_drive <- function(run, until = Inf, settled = function() run$done >= run$n) {
   while (!settled() && !run_stopped(run)) {
+    queue_feed(run)
     left <- until - .Call(ffi_clock)
-    wait <- min(limits_wait(run), left, if (run$stopping) run$stop_until - .Call(ffi_clock))
+    wait <- min(
+      limits_wait(run), workers_wait(run), left, if (run$stopping) run$stop_until - .Call(ffi_clock)
+    )
     for (event in run$executor$poll(max(0, wait))) {
       run_take(run, event)
     }
     limits_enforce(run)
+    workers_watch(run)
     progress_update(run$progress, run$done, length(run$errors))
     if (left <= 0 && !settled()) {
       return(FALSE)
@@ -100,17 +106,42 @@ run_drive <- function(run, until = Inf, settled = function() run$done >= run$n) 
 
 run_take <- function(run, event) {
   switch(event$type,
-    values = take_values(run, event),
-    error = take_error(run, event),
-    death = take_death(run, event),
+    ended = take_ended(run, event),
     output = relay_output(run, event),
     condition = take_condition(run, event),
-    suppressed = relay_suppressed(run, event)
+    suppressed = relay_suppressed(run, event),
+    joined = take_joined(run, event),
+    ready = take_ready(run, event),
+    heartbeat = take_heartbeat(run, event),
+    left = take_left(run, event)
   )
 }
 
-take_values <- function(run, event) {
+take_ended <- function(run, event) {
+  if (run$workers$promising) {
+    for (id in unique(event$worker)) take_heartbeat(run, list(worker = id))
+  }
+  queue_ended(run, event)
+  if (length(run$workers$given_up) > 0L) {
+    event <- drop_late(run, event)
+  }
+  if (length(event$index) == 0L) {
+    return(invisible())
+  }
+  tasks_note(run$tasks, event)
   run$idle_deaths <- 0L
+  if (is.null(event$error)) take_values(run, event) else take_error(run, event)
+}
+
+# What a worker tells that has been given up is of tries that are over.
+drop_late <- function(run, event) {
+  keep <- !event$worker %in% run$workers$given_up
+  columns <- intersect(names(event), c("worker", "index", "try", "start", "end", "bytes", "values"))
+  event[columns] <- lapply(event[columns], `[`, keep)
+  event
+}
+
+take_values <- function(run, event) {
   # Taken out of the environment while it changes: R would copy all of it otherwise.
   values <- run$values
   run$values <- NULL
@@ -138,8 +169,8 @@ run_close <- function(run) {
     return(invisible())
   }
   run$closed <- TRUE
-  peaks <- run$executor$stop() # an argument would be evaluated only if it is used
-  workers_note_stop(run, peaks)
+  stopped <- run$executor$stop() # an argument would be evaluated only if it is used
+  workers_note_stop(run, stopped)
   if (!is.null(run$progress)) {
     progress_done(run$progress)
   }

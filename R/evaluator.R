@@ -2,8 +2,9 @@
 # that whatever an element signals arrives in the parent. It does not know which executor runs it.
 
 # What the current worker is doing: `depth`, the number of the loop's frame; `detailed`, how many
-# errors it has described in full; `control`, the settings of the run; `record`, an error that has
-# been described and not yet sent.
+# errors it has described in full; `control`, the settings of the run; `muffle`, whether messages and
+# warnings end once they are noted; `session`, whether the worker is the session itself, so that an
+# interrupt is the user's; `record`, an error that has been described and not yet sent.
 evaluator <- new.env(parent = emptyenv())
 
 # Every one of the first errors of a worker brings locals and a dump, later ones the traceback only:
@@ -24,13 +25,72 @@ restore_env <- function(old) {
 }
 
 # Once in a worker, before the first element of a run.
-evaluate_begin <- function(control, seed) {
+evaluate_begin <- function(control, seed, muffle = c(message = TRUE, warning = TRUE)) {
   evaluator$control <- control
   evaluator$detailed <- 0L
   evaluator$record <- NULL
+  evaluator$muffle <- muffle
+  evaluator$session <- FALSE
   .Call(ffi_evaluator_begin, list(
     seed, control$retries > 0, control$retry_seed == "new", control$max_conditions
   ))
+}
+
+# The channel of the evaluator as R functions (see src/evaluator-channel.c):
+#   take()   the next element and which try of it that is, c(element, try); NULL: there is none now
+#   tell(type, index, try, kind, times, payload)   a record: `type` and `kind` are numbers, see
+#            evaluate_event(); `times` start and end of an element that has ended
+#   cancelled(element)   whether the driver has interrupted it; NULL: never
+# `bytes`: payloads are encoded values (raw), else the R objects themselves.
+evaluate_through <- function(take, tell, cancelled = NULL, bytes = TRUE) {
+  .Call(ffi_evaluator_channel, list(take, tell, cancelled, bytes, numeric(2L)))
+}
+
+# A record as an event of R/executor.R. `value(payload)` makes an R object of a payload. Ends are of
+# one element.
+evaluate_event <- function(worker, type, index, try, kind, times, payload, value = identity) {
+  kinds <- c("message", "warning", "condition")
+  ended <- function(...) {
+    list(
+      type = "ended", worker = worker, index = index, try = try, start = times[[1L]],
+      end = times[[2L]], bytes = if (is.raw(payload)) as.double(length(payload)) else 0, ...
+    )
+  }
+  switch(c("value", "error", "condition", "suppressed", "output")[[type]],
+    value = ended(values = list(value(payload))),
+    error = ended(error = value(payload)),
+    condition = list(type = "condition", index = index, kind = kinds[[kind + 1L]], cnd = value(payload)),
+    suppressed = list(type = "suppressed", index = index, kind = kinds[[kind + 1L]], count = payload),
+    output = list(
+      type = "output", index = index, stream = c("stdout", "stderr")[[kind + 1L]], text = payload
+    )
+  )
+}
+
+# Ends of single elements among events as one event, which comes last.
+join_ends <- function(events) {
+  is_value <- vapply(events, function(event) !is.null(event[["values"]]), NA)
+  if (sum(is_value) < 2L) {
+    return(events)
+  }
+  ends <- events[is_value]
+  columns <- c("worker", "index", "try", "start", "end", "bytes", "values")
+  joined <- lapply(columns, function(column) unlist(lapply(ends, `[[`, column), recursive = FALSE))
+  names(joined) <- columns
+  c(events[!is_value], list(c(list(type = "ended"), joined)))
+}
+
+# For a process that runs elements while it may be at an element already: the evaluator is as it was
+# when `code` has been evaluated.
+evaluate_nested <- function(code) {
+  before <- as.list(evaluator, all.names = TRUE)
+  .Call(ffi_evaluator_push)
+  on.exit({
+    .Call(ffi_evaluator_pop)
+    rm(list = ls(evaluator, all.names = TRUE), envir = evaluator)
+    list2env(before, envir = evaluator)
+  })
+  code
 }
 
 # `loop` runs elements until there are no more. After an element's error it is entered again.
@@ -70,11 +130,11 @@ handle_condition <- function(cnd) {
     # With options(warn = 2) R turns the warning into an error after its handlers.
     if (getOption("warn") < 2) {
       send_condition(cnd, evaluator$control$warnings, 1L)
-      tryInvokeRestart("muffleWarning")
+      if (evaluator$muffle[["warning"]]) tryInvokeRestart("muffleWarning")
     }
   } else if (inherits(cnd, "message")) {
     send_condition(cnd, evaluator$control$messages, 0L)
-    tryInvokeRestart("muffleMessage")
+    if (evaluator$muffle[["message"]]) tryInvokeRestart("muffleMessage")
   } else {
     send_condition(cnd, evaluator$control$conditions, 2L)
   }
@@ -127,7 +187,7 @@ handle_interrupt <- function(cnd) {
     keep_error(cnd, shown, interrupted = TRUE)
     invokeRestart("regatta_next")
   }
-  tryInvokeRestart("resume")
+  if (!evaluator$session) tryInvokeRestart("resume")
 }
 
 # The frames of the user's code at the time of the condition. Called by a function that

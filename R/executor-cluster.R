@@ -10,8 +10,7 @@
 
 new_executor.cluster <- function(on, plan) {
   pool <- cluster_pool(on, plan)
-  list(
-    kind = "cluster",
+  inner <- list(
     start = function() cluster_start(pool),
     submit = function(indices) cluster_submit(pool, indices),
     poll = function(timeout) cluster_poll(pool, timeout),
@@ -29,6 +28,7 @@ new_executor.cluster <- function(on, plan) {
     guard = function(code) cluster_guard(pool, code),
     stop = function() cluster_stop(pool)
   )
+  cluster_executor(inner, pool)
 }
 
 # Workers are numbered as their nodes are; nodes that nobody has engaged come first.

@@ -12,18 +12,33 @@ executor_fork <- function(plan) {
   if (is.integer(pool)) {
     signal_error(error_start(plan$workers, .Call(ffi_system_message, pool)))
   }
-  spawn <- function(w) fork_worker(pool, w, plan)
+  pids <- integer() # by worker
+  news <- list() # events that are not from the pool
   list(
-    start = function() start_workers(spawn, plan$workers),
-    submit = function(indices) .Call(ffi_fork_pool_submit, pool, as.double(indices)),
-    poll = function(timeout) .Call(ffi_fork_poll, pool, timeout),
-    running = function() .Call(ffi_fork_pool_running, pool),
-    signal = function(w, how) .Call(ffi_fork_pool_signal, pool, w, how),
-    respawn = function(w) spawn(w)$pid,
+    kind = "fork",
+    start = function(workers, places) {
+      for (event in fork_workers(pool, workers, places, plan)) {
+        if (event$type == "joined") pids[[event$worker]] <<- event$pid
+        news[[length(news) + 1L]] <<- event
+      }
+    },
+    poll = function(timeout) {
+      if (length(news) == 0L) {
+        return(.Call(ffi_fork_poll, pool, timeout))
+      }
+      events <- news
+      news <<- list()
+      events
+    },
+    submit = function(elements, tries) {
+      .Call(ffi_fork_pool_submit, pool, as.double(elements), tries)
+    },
     withdraw = function(first) .Call(ffi_fork_pool_withdraw, pool, first),
-    limit = function(active) .Call(ffi_fork_pool_limit, pool, as.integer(active)),
-    tasks = function() .Call(ffi_fork_pool_tasks, pool, NULL),
-    task = function(index) .Call(ffi_fork_pool_tasks, pool, as.double(index)),
+    limit = function(places) .Call(ffi_fork_pool_limit, pool, as.integer(places)),
+    running = function() .Call(ffi_fork_pool_running, pool),
+    interrupt = function(worker, element) .Call(ffi_fork_pool_interrupt, pool, worker, element),
+    signal = function(worker, number) .Call(ffi_fork_pool_signal, pool, worker, number),
+    measure = function(worker, what) measure_here(pids[[worker]], what),
     guard = function(code) .Call(ffi_fork_pool_guard, pool, quote(code), environment()),
     stop = function() .Call(ffi_fork_pool_stop, pool)
   )
@@ -34,38 +49,26 @@ copy_code <- function(control) {
   if (!control$copy) 0L else if (isTRUE(control$lazy_strings)) 1L else 2L
 }
 
-# list(pid, error): the pid is NA if there is no worker, and error the system's reason.
-fork_worker <- function(pool, w, plan) {
-  the$plan <- plan
-  on.exit(the$plan <- NULL)
-  got <- .Call(ffi_fork_worker_spawn, pool, as.integer(w), quote(fork_worker_main()), topenv())
-  if (got[[1L]] > 0L) {
-    list(pid = got[[1L]], error = NULL)
-  } else {
-    list(pid = NA_integer_, error = .Call(ffi_system_message, got[[2L]]))
-  }
-}
-
-# Fewer workers than wanted are better than none: the reason is then told as a warning.
-start_workers <- function(spawn, wanted) {
+# Events: who has joined, and who not. After one that could not be forked no other is tried.
+fork_workers <- function(pool, workers, places, plan) {
   warn_fork_hazard()
   load_lazy_code()
-  pids <- rep(NA_integer_, wanted)
-  for (w in seq_len(wanted)) {
-    got <- spawn(w)
-    if (is.na(got$pid)) {
-      break
+  the$plan <- plan
+  on.exit(the$plan <- NULL)
+  error <- NULL
+  lapply(seq_along(workers), function(k) {
+    if (is.null(error)) {
+      time <- .Call(ffi_clock)
+      got <- .Call(
+        ffi_fork_worker_spawn, pool, places[[k]], workers[[k]], quote(fork_worker_main()), topenv()
+      )
+      if (got[[1L]] > 0L) {
+        return(event_joined(workers[[k]], got[[1L]], time = time))
+      }
+      error <<- .Call(ffi_system_message, got[[2L]])
     }
-    pids[[w]] <- got$pid
-  }
-  started <- sum(!is.na(pids))
-  if (started == 0L) {
-    signal_error(error_start(wanted, got$error))
-  }
-  if (started < wanted) {
-    warning(warning_workers(started, wanted, got$error))
-  }
-  pids
+    event_not_started(workers[[k]], error)
+  })
 }
 
 # Functions of a package are read from its file when they are first used. Read before the fork, it

@@ -1,48 +1,113 @@
-# An executor is where elements run: forked workers here, other kinds of workers likewise. It is a
-# list of functions, and the driver knows no more of it:
+# An executor is where elements run. It is birth and bytes: it starts workers, carries elements to them
+# and back what they have to tell. What is to be done about it is the driver's: how many workers, which
+# of them works, how many elements at a time, tries, limits, deadlines, who is replaced, and what the
+# user is told. new_executor() makes one for what was given as `.on`; another kind of worker is another
+# method, and no line of the driver changes.
 #
-#   start()          starts the workers; returns their pids, NA for those that could not be
-#   submit(indices)  hands elements over, in the order in which they are to begin
-#   poll(timeout)    list of events, empty if nothing happened within `timeout` seconds
-#   running()        what every worker does now: list(pid, element (0: none), seconds, cpu_seconds)
-#   signal(w, how)   1 interrupts the element that worker w runs, 2 asks the worker to end, 3 kills
-#                    it; below 0: sends it the signal of number -how
-#   respawn(w)       starts a worker in the place of one that has died; its pid or NA
-#   withdraw(first)  lets no element begin any more but the first `first` of the run
-#   limit(active)    lets only this many workers begin further elements
-#   tasks()          list(worker, tries, start, end, bytes) of all elements; monotonic seconds
-#   task(index)      the same of one element
-#   guard(code)      evaluates `code`; if that ends by a jump, stops the workers before anything else
-#   stop()           ends the workers; nothing of them is left when it returns: the peak memory of
-#                    each worker (bytes; NA where one had ended before)
+# A worker is known by a number that the driver gives and never uses again in a run. It is starting,
+# idle, busy, silent, or gone; the driver keeps that in a table (R/driver-workers.R). What an executor
+# knows of it comes as events.
 #
-# and `kind`, what the record of a run calls it, "fork" if there is none.
+# An executor is a list of functions. All of them return at once, but for poll() and stop():
 #
-# A plan is what an executor needs to know: n, workers, control, seed (of rng_base()), share (cores
-# of each worker), `limited`, whether there are limits to watch, and `loop`, a function without
-# arguments that runs elements in a worker. For workers that do not inherit the session: `replay` (FUN,
-# args, X, env), to find what the loop needs, and `near`, the words for what they must share memory
-# with the session for.
+#   start(workers, places)   begins to start workers with these numbers; what becomes of each is an event.
+#                   A place is one of those that a run has for workers, 1 to their number; that of a
+#                   worker that has left is given again
+#   poll(timeout)   list of events, in the order in which they happened; empty if there were none within
+#                   `timeout` seconds
+#   interrupt(worker, element)   interrupts the worker if it runs this element, and no other
+#   signal(worker, number)       sends the signal; SIGKILL ends also what the worker has started
+#   measure(worker, what)        of the place where the worker is: "memory", the anonymous memory of
+#                   the worker (bytes, NA: not known), or "oom_kills", how many processes the system has
+#                   killed there so far for want of memory (-1: not known)
+#   guard(code)     evaluates `code`; if that ends by a jump, stops the workers before anything else
+#   stop()          ends the workers: nothing of them is left when it returns. list(worker, peak, begun):
+#                   those that were there and their peak memory (bytes), and `begun` as `left` has it
 #
-# Events are lists with a `type`:
+# One of two ways to hand out elements, either a worker at a time, as the driver says,
 #
-#   values      index, values
-#   error       index, try, pid, worker, record (of capture_error())
+#   give(worker, elements, tries)   the worker is idle; it runs these in this order
+#
+# or, where workers take what they do next from a queue that they share,
+#
+#   submit(elements, tries)   appends to the queue
+#   withdraw(first)           leaves none in the queue but elements up to `first`
+#   limit(places)             workers at places above that take nothing more
+#
+# and where they apply
+#
+#   kind            what the record of a run calls it
+#   running()       of the workers that can be watched: list(worker, element (0: none), seconds,
+#                   cpu_seconds)
+#   admit(worker, share)   the driver takes a worker that has joined: it is given what the run needs, and
+#                   so many cores. The event `ready` or `left` follows. Without this function a worker is
+#                   ready when it has joined
+#   min_workers     how many must start, 1 if it is not there
+#   patience        seconds within which a worker is to be ready
+#   advice          what a user can do if no worker has started
+#
+# A plan is what an executor needs to know: n (elements), workers (how many places), control, seed (of
+# rng_base()), share (cores of a worker on this machine), `limited`, whether there are limits to watch,
+# and `loop`, a function without arguments that runs elements in a worker. For workers that do not
+# inherit the session also `replay` (FUN, args, X, env), to find what the loop needs.
+#
+# In a worker evaluate_begin() and evaluate_all() of R/evaluator.R do everything else, with a channel:
+# the C struct of src/evaluator.h, or R functions given to evaluate_through().
+#
+# Events are lists with a `type` and `worker`:
+#
+#   joined      time (seconds of this session's monotonic clock), host (NA: this machine), pid, shares (memory with the session), watched (running() tells of
+#               it, and it can be interrupted and sent signals), cores (of its machine, NA: those of this
+#               one), heartbeat (seconds; it is heard of that often. Inf: no such promise)
+#   ready       see admit()
+#   left        signal, status (NA: not known), peak (bytes), oom (as "oom_kills" above), backtrace,
+#               stderr (its last lines); vectors index, try, start, end of the elements that it had begun
+#               and whose end has not been told: without them the driver goes by what it has given to the
+#               worker. `reason` (text) of one that was never ready
+#   heartbeat   it is alive
+#   ended       vectors index, try, start, end (seconds of this session's monotonic clock), bytes, and
+#               either `values`, a list, or, of a single element, `error` (of capture_error()). `worker` is a
+#               vector, too: ends of several workers may be one event
 #   condition   index, kind ("message", "warning", "condition"), cnd
 #   suppressed  index, kind, count
 #   output      index, stream ("stdout", "stderr"), text (raw)
-#   death       worker, pid, index (NA: between elements), try, signal, status, peak, oom
-#               (OOM kills of the cgroup so far), backtrace
-
-# How many workers a run may have: as many as are asked for, else what there is.
-workers_wanted <- function(on, asked, cores) {
-  if (inherits(on, "cluster")) min(asked, length(on)) else if (is.null(asked)) cores else asked
-}
+#
+# The last three need no worker. What an element has to tell comes before its end, and the ends that a
+# worker has told come before it has left, unless that names what it had begun.
 
 new_executor <- function(on, plan) {
+  if (is.null(on)) executor_fork(plan) else UseMethod("new_executor")
+}
+
+# How many workers there may be: list(usual, most).
+workers_offered <- function(on) {
   if (is.null(on)) {
-    executor_fork(plan)
+    list(usual = as.integer(workers_available()), most = .Machine$integer.max)
   } else {
-    UseMethod("new_executor")
+    UseMethod("workers_offered")
   }
+}
+
+# As many as the place has.
+workers_offered.default <- function(on) {
+  list(usual = length(on), most = length(on))
+}
+
+# What a worker on this machine says of itself when it joins.
+event_joined <- function(worker, pid, host = NA_character_, shares = TRUE, watched = TRUE,
+                         cores = NA_integer_, heartbeat = Inf, time = .Call(ffi_clock)) {
+  list(
+    type = "joined", worker = worker, time = time, host = host, pid = pid, shares = shares, watched = watched,
+    cores = cores, heartbeat = heartbeat
+  )
+}
+
+# A worker that could not be started, and why; NULL: there is no word to be lost about it.
+event_not_started <- function(worker, reason, host = NULL) {
+  list(type = "left", worker = worker, reason = reason, host = host)
+}
+
+# measure() for workers of this machine.
+measure_here <- function(pid, what) {
+  switch(what, memory = .Call(ffi_memory_anon, pid), oom_kills = .Call(ffi_memory_oom_kills))
 }

@@ -7,13 +7,13 @@ mclapply_job <- function(X, FUN, settings) {
   if (!is.null(affinity)) {
     need_parallel()
   }
-  forked <- settings$forked
+  in_workers <- settings$in_workers
   list(
-    X = X, FUN = FUN, settings = settings, forked = forked,
-    scene = if (forked) evaluator else here_new(), told = new_told(),
-    handles = mclapply_handles(settings, forked),
+    X = X, FUN = FUN, settings = settings, in_workers = in_workers,
+    scene = evaluator, told = new_told(),
+    handles = mclapply_handles(settings, in_workers),
     queue = settings$mc.prio.queue, affinity = affinity,
-    compress = if (forked) mclapply_compress_from(settings) else Inf
+    compress = if (in_workers) mclapply_compress_from(settings) else Inf
   )
 }
 
@@ -51,7 +51,7 @@ mclapply_element <- function(.rg_i, .rg_job, ...) {
   FUN <- job$FUN
   try <- mclapply_try(job)
   mclapply_begin(job, i, try)
-  if (!job$forked) {
+  if (!job$in_workers) {
     retry <- Sys.getenv("BMC_RETRY", NA, names = TRUE)
     on.exit(restore_env(retry))
     Sys.setenv(BMC_RETRY = try - 1L)
@@ -70,7 +70,7 @@ mclapply_element <- function(.rg_i, .rg_job, ...) {
   }
   if (job$settings$mc.system.time) {
     start <- proc.time()
-    on.exit(mclapply_time(job, i, proc.time() - start), add = TRUE)
+    on.exit(mclapply_time(proc.time() - start), add = TRUE)
   }
   value <- if (!job$handles) {
     job$scene$depth <- sys.nframe()
@@ -102,11 +102,11 @@ mclapply_try <- function(job) {
   }
 }
 
-mclapply_time <- function(job, i, time) {
+mclapply_time <- function(time) {
   note <- structure(
     list(message = "", call = NULL, time = time), class = c("regatta_note", "condition")
   )
-  if (job$forked) .Call(ffi_evaluator_note, note) else job$note(i, note)
+  .Call(ffi_evaluator_note, note)
 }
 
 # Random numbers. bettermc gives every element a whole number as seed, drawn from the session's
@@ -146,7 +146,7 @@ mclapply_begin <- function(job, i, try) {
   if (!is.null(seeds$first)) {
     # A promise, since the state of a Mersenne twister is long and most elements draw nothing.
     delayedAssign(".Random.seed", mclapply_state(job, i, try), environment(), globalenv())
-  } else if (job$forked) {
+  } else if (job$in_workers) {
     fresh <- !exists(".Random.seed", globalenv(), inherits = FALSE)
     if (fresh || !job$settings$mc.preschedule) {
       rng_use(seeds$state)
@@ -178,8 +178,8 @@ mclapply_seed <- function(job, i, try) {
 }
 
 # Whether warnings or messages are not just to be signalled again in the parent.
-mclapply_handles <- function(settings, forked) {
-  needs <- function(mode) grepl("output|stop", mode) || (forked && !startsWith(mode, "m_"))
+mclapply_handles <- function(settings, in_workers) {
+  needs <- function(mode) grepl("output|stop", mode) || (in_workers && !startsWith(mode, "m_"))
   needs(settings$mc.warnings) || needs(settings$mc.messages)
 }
 
@@ -205,7 +205,7 @@ handle_mc_warning <- function(w) {
   show_as_output(job, active$i, w, mode)
   if (!startsWith(mode, "m_")) {
     # The worker muffles every warning: what R would have done with it is done here.
-    if (job$forked && getOption("warn") == 1) {
+    if (job$in_workers && getOption("warn") == 1) {
       writeLines(paste("Warning:", conditionMessage(w)), stderr())
     }
   } else if (grepl("output", mode)) {
@@ -219,7 +219,7 @@ handle_mc_message <- function(m) {
   mode <- job$settings$mc.messages
   show_as_output(job, active$i, m, mode)
   if (!startsWith(mode, "m_")) {
-    if (job$forked) cat(conditionMessage(m), file = stderr())
+    if (job$in_workers) cat(conditionMessage(m), file = stderr())
   } else if (grepl("output", mode)) {
     tryInvokeRestart("muffleMessage")
   }
@@ -229,7 +229,7 @@ handle_mc_message <- function(m) {
 show_as_output <- function(job, i, cnd, mode) {
   if (grepl("output", mode)) {
     lines <- utils::capture.output(print(cnd))
-    prefix <- if (!job$forked) sprintf("%d/%.0f: ", mclapply_try(job) - 1L, i)
+    prefix <- if (!job$in_workers) sprintf("%d/%.0f: ", mclapply_try(job) - 1L, i)
     writeLines(paste0(prefix, lines), stderr())
   }
 }

@@ -148,7 +148,7 @@ check_cores <- function(x, call) {
   check_count(if (anyNA(cores)) x else cores, "mc.cores", call = call)
 }
 
-# Whether anything is forked, and how many workers may run at each try.
+# Whether elements run in workers or in the session, and how many workers may run at each try.
 mclapply_workers <- function(given, n, call) {
   cores <- given$mc.cores
   pinned <- !is.null(given$affinity.list)
@@ -167,21 +167,21 @@ mclapply_workers <- function(given, n, call) {
   limited <- is.finite(given$mc.timeout.elapsed) || is.finite(given$mc.timeout.cpu)
   alone <- (n < 2L && !given$mc.force.fork || cores < 2L && !pinned) && !limited
   nested <- !given$mc.allow.recursive && nzchar(Sys.getenv("REGATTA_SHARE"))
-  given$forked <- can_fork() && !alone && !nested
+  given$in_workers <- has_workers() && !alone && !nested
   given$workers <- workers_by_try(given$mc.retry, cores, given$mc.force.fork)
   given
 }
 
-can_fork <- function() {
+has_workers <- function() {
   .Platform$OS.type == "unix"
 }
 
 # One number for the first try and for each further one.
-workers_by_try <- function(retry, cores, force_fork) {
+workers_by_try <- function(retry, cores, at_least_two) {
   if (retry >= 0L) {
     return(rep(cores, retry + 1L))
   }
-  least <- min(cores, if (force_fork) 2L else 1L)
+  least <- min(cores, if (at_least_two) 2L else 1L)
   as.integer(seq(cores, least, length.out = -retry + 1L))
 }
 
@@ -193,13 +193,13 @@ mclapply_share_from <- function(settings) {
   max(mclapply_shm_min, 8 * settings$mc.share.vectors)
 }
 
-mclapply_control <- function(settings, n, forked) {
+mclapply_control <- function(settings, n, in_workers) {
   relay <- c(m_signal = "capture", signal = "capture")
   mode <- function(x) if (x %in% names(relay)) relay[[x]] else "drop"
   stdout <- c(capture = "capture", output = "relay", ignore = "drop")[[settings$mc.stdout]]
   share <- settings$mc.share.vectors
   control <- par_control(
-    workers = if (forked) settings$workers[[1L]] else 1L,
+    workers = if (in_workers) settings$workers[[1L]] else 1L,
     errors = if (settings$mc.fail.early) "stop" else "collect",
     retries = abs(settings$mc.retry), retry_on = c("error", "death", "timeout"),
     retry_seed = if (settings$mc.retry.fixed.seed) "same" else "new",
@@ -208,7 +208,7 @@ mclapply_control <- function(settings, n, forked) {
     stdout = if (settings$mc.silent) "drop" else stdout,
     messages = mode(settings$mc.messages), warnings = mode(settings$mc.warnings),
     # In the session who listens has heard them: they cannot be muffled as the others can.
-    conditions = if (forked) mode(settings$mc.conditions) else "drop", progress = settings$mc.progress,
+    conditions = if (in_workers) mode(settings$mc.conditions) else "drop", progress = settings$mc.progress,
     batch = if (!settings$mc.preschedule) 1L,
     priority = if (any(settings$mc.priority != 1)) -settings$mc.priority,
     shm = is.finite(share) || settings$mc.shm.ipc,

@@ -103,15 +103,14 @@ mclapply_run <- function(job, call, begin, one) {
   }
   notes <- mclapply_notes(n)
   job$seeds <- mclapply_seeds(settings, n)
-  if (!job$forked && !is.null(job$seeds$first)) {
+  if (!job$in_workers && !is.null(job$seeds$first)) {
     state <- globalenv()$.Random.seed
     on.exit(rng_use(state))
   }
-  job$note <- function(index, note) notes$times[[index]] <- note$time
   task <- mclapply_task(job, call, begin, one, notes)
-  on <- if (!job$forked) mclapply_here(job, one)
+  on <- if (!job$in_workers) mclapply_session(job, one)
   mclapply_result(
-    run_through(task, on, mclapply_control(settings, n, job$forked)), job, notes, call
+    run_through(task, on, mclapply_control(settings, n, job$in_workers)), job, notes, call
   )
 }
 
@@ -128,7 +127,7 @@ mclapply_task <- function(job, call, begin, one, notes) {
     on_retry = function(run, index, kind, cnd, event) {
       mclapply_retry(run, job, notes, index, kind, cnd)
     },
-    on_note = job$note,
+    on_note = function(index, note) notes$times[[index]] <- note$time,
     limit_signal = job$settings$mc.timeout.signal
   )
 }
@@ -143,16 +142,15 @@ mclapply_notes <- function(n) {
   notes
 }
 
-mclapply_here <- function(job, one) {
+mclapply_session <- function(job, one) {
   settings <- job$settings
   muffle <- function(mode) startsWith(mode, "m_")
   structure(
     list(
-      state = job$scene,
       element = function(i) one(i, job),
       muffle = c(warning = muffle(settings$mc.warnings), message = muffle(settings$mc.messages))
     ),
-    class = "regatta_here"
+    class = "regatta_session"
   )
 }
 
@@ -175,8 +173,7 @@ mclapply_retry <- function(run, job, notes, index, kind, cnd) {
   notes$times[index] <- list(NULL)
   most <- job$settings$workers[[retry + 2L]]
   if (most < run$active) {
-    run$active <- most
-    run$executor$limit(most)
+    queue_limit(run, most)
   }
   fatal <- mclapply_is_fatal(cnd, job)
   key <- paste(retry, fatal)
@@ -192,8 +189,8 @@ mclapply_retry <- function(run, job, notes, index, kind, cnd) {
 # par_replay() runs the element in the session, with the numbers of its last try and no handlers
 # between the element and the user.
 mclapply_replay <- function(job, one, notes) {
-  job$forked <- FALSE
-  job$scene <- here_new()
+  job$in_workers <- FALSE
+  job$scene <- new.env()
   job$handles <- FALSE
   job$queue <- NULL
   job$settings$mc.system.time <- FALSE

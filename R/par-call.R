@@ -32,11 +32,11 @@ par_value <- function(handle, timeout = Inf) {
     settled <- run$executor$guard(run_drive(run, .Call(ffi_clock) + timeout))
     if (!settled) {
       on.exit()
-      signal_error(error_pending(run$people$rows[[1L]]$pid, timeout, sys.call()))
+      signal_error(error_pending(run$workers$rows[[1L]]$pid, timeout, sys.call()))
     }
   }
   if (run$done < 1) {
-    signal_error(error_lost(run$people$rows[[1L]]$pid, call = sys.call()))
+    signal_error(error_lost(run$workers$rows[[1L]]$pid, call = sys.call()))
   }
   run_close(run)
   on.exit()
@@ -66,7 +66,7 @@ format.regatta_call <- function(x, ...) {
   }
   code <- gsub(" +", " ", paste(deparse(run$task$replay$X[[1L]]), collapse = " "))
   code <- shorten(code, 60L)
-  sprintf("<par_call> %s (worker %s): %s", code, format_pid(run$people$rows[[1L]]$pid), state)
+  sprintf("<par_call> %s (worker %s): %s", code, format_pid(run$workers$rows[[1L]]$pid), state)
 }
 
 print.regatta_call <- function(x, ...) {

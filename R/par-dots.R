@@ -21,14 +21,14 @@ check_dots <- function(args, FUN, name = "FUN", call = rlang::caller_call()) {
 
 is_setting <- function(name) {
   control <- setdiff(names(formals(par_control)), "...")
-  name %in% c(control, setting_workers, "control", "on", "cl", "cluster") |
+  name %in% c(control, setting_workers, setting_places, "control") |
     grepl("^([.]|mc[.]|future[.])", name)
 }
 
 # A function that hands its `...` on may know some of these names.
 is_surely_setting <- function(name, value) {
   name %in% setting_workers || grepl("^(mc|future)[.]", name) ||
-    inherits(value, c("regatta_control", "cluster"))
+    inherits(value, "regatta_control") || is_place(value)
 }
 
 setting_advice <- function(name, value) {
@@ -40,8 +40,8 @@ setting_advice <- function(name, value) {
     sprintf("`.control = par_control(%s = %s)`", plain, shown)
   } else if (name == "control") {
     "`.control = par_control(...)`"
-  } else if (name %in% c("on", "cl", "cluster")) {
-    sprintf("`.on = %s`", if (shown == "...") "<cluster>" else shown)
+  } else if (name %in% setting_places) {
+    sprintf("`.on = %s`", if (shown == "...") shown_place else shown)
   } else {
     "`.on` or in `.control = par_control(...)`, see `?par_control`"
   }

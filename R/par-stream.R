@@ -27,7 +27,7 @@ par_stream <- function(X, f, ..., ahead = "256MB", .on = getOption("regatta.on")
       replay = list(X = X, FUN = f, args = args)
     )
     stream$run <- run_new(task, .on, .control)
-    stream$submitted <- min(stream$n, stream$run$workers)
+    stream$submitted <- min(stream$n, stream$run$places)
     stream$run$executor$guard(run_start(stream$run, seq_len(stream$submitted)))
   }
   structure(list(stream = stream), class = "regatta_stream")
@@ -87,10 +87,10 @@ stream_take <- function(stream, index) {
 # What waits and what is under way must have room, each counted as the largest result so far; the
 # next element may always run.
 stream_refill <- function(stream) {
-  room <- if (stream$largest > 0) floor(stream$ahead / stream$largest) else stream$run$workers
+  room <- if (stream$largest > 0) floor(stream$ahead / stream$largest) else stream$run$places
   last <- min(stream$n, stream$taken + max(1, room))
   if (last > stream$submitted) {
-    stream$run$executor$submit(seq(stream$submitted + 1, last))
+    queue_submit(stream$run, seq(stream$submitted + 1, last))
     stream$submitted <- last
   }
 }

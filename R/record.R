@@ -1,62 +1,17 @@
 # The record of a run (class "regatta_run"): what ran where, when, how often, and how it ended.
 
-# The workers of a run, one row for every process: several for a slot whose worker was replaced.
-# `base` is the anonymous memory that the worker in each slot had when it was forked.
-workers_new <- function(run, pids) {
-  people <- new.env(parent = emptyenv())
-  people$rows <- list()
-  people$base <- rep(NA_real_, length(pids))
-  run$people <- people
-  for (w in which(!is.na(pids))) {
-    workers_note_start(run, w, pids[[w]])
-  }
-  people
-}
-
-# Workers on two machines may have the same pid.
-worker_key <- function(worker, pid) paste(worker, pid)
-
-workers_note_start <- function(run, worker, pid) {
-  people <- run$people
-  people$rows[[worker_key(worker, pid)]] <- list(
-    worker = worker, pid = pid, start = .Call(ffi_clock) - run$clock, end = NA_real_,
-    exit = "stopped", peak_memory = NA_real_
-  )
-  if (is.finite(run$control$memory)) {
-    people$base[[worker]] <- .Call(ffi_memory_anon, pid)
-  }
-}
-
-workers_note_end <- function(run, event) {
-  key <- worker_key(event$worker, event$pid)
-  row <- run$people$rows[[key]]
-  row$end <- .Call(ffi_clock) - run$clock
-  row$exit <- format_exit(event$signal, event$status)
-  row$peak_memory <- event$peak
-  run$people$rows[[key]] <- row
-}
-
-workers_note_stop <- function(run, peaks) {
-  for (key in names(run$people$rows)) {
-    row <- run$people$rows[[key]]
-    if (is.na(row$end)) {
-      run$people$rows[[key]]$peak_memory <- peaks[[row$worker]]
-    }
-  }
-}
-
 # What a record is made of: all but the values, which must be able to go.
 record_facts <- function(run) {
   c(
     mget(
       c(
         "task", "control", "n", "share", "seed", "status", "tries", "begun", "clock", "relay",
-        "people"
+        "tasks"
       ),
       envir = run, ifnotfound = list(NULL)
     ),
     list(
-      tasks = run$executor$tasks(), elapsed = .Call(ffi_clock) - run$clock,
+      rows = run$workers$rows, elapsed = .Call(ffi_clock) - run$clock,
       kind = run$executor$kind, errors = run_errors(run)
     )
   )
@@ -72,7 +27,7 @@ record_later <- function(facts) {
 record_new <- function(run) {
   elapsed <- run$elapsed
   workers <- record_workers(run, elapsed)
-  elements <- record_elements(run, workers)
+  elements <- record_elements(run)
   tries <- record_tries(run)
   ran <- table(factor(c(elements$pid, tries$pid), levels = workers$pid))
   workers$elements <- as.integer(ran)
@@ -80,7 +35,7 @@ record_new <- function(run) {
     list(
       call = run$task$call, verb = run$task$verb, start = run$begun, elapsed = elapsed,
       n = run$n, names = run$task$names, control = run$control,
-      executor = if (is.null(run$kind)) "fork" else run$kind,
+      executor = run$kind,
       cores = run$share, elements = elements, tries = tries, workers = workers,
       conditions = run$relay$counts, errors = run$errors, dump = first_dump(run$errors),
       replay = c(run$task$replay, list(base_seed = run$seed))
@@ -89,32 +44,25 @@ record_new <- function(run) {
   )
 }
 
-record_elements <- function(run, workers) {
+record_elements <- function(run) {
   tasks <- run$tasks
   states <- c("done", "error", "death", "timeout", "cancelled", "pending")
   status <- c("pending", states[1:4])[run$status + 1L]
-  status[run$status == 0L & !is.na(tasks$start)] <- "cancelled"
+  begun <- !is.na(tasks$start)
+  status[run$status == 0L & begun] <- "cancelled"
+  pids <- vapply(run$rows, `[[`, 0L, "pid")
+  places <- vapply(run$rows, `[[`, 0L, "worker")
   data.frame(
-    index = seq_len(run$n), worker = tasks$worker, pid = record_pids(run, tasks, workers),
-    start = tasks$start - run$clock, end = tasks$end - run$clock, try = tasks$tries,
+    index = seq_len(run$n), worker = places[tasks$worker], pid = pids[tasks$worker],
+    start = tasks$start - run$clock, end = tasks$end - run$clock,
+    try = ifelse(begun | tasks$tries == 0L, tasks$tries, tasks$tries - 1L),
     status = factor(status, levels = states), bytes = tasks$bytes
   )
 }
 
-# Which of the workers that a slot has had was there when the element began.
-record_pids <- function(run, tasks, workers) {
-  pids <- rep(NA_integer_, run$n)
-  for (w in unique(workers$worker)) {
-    own <- workers[workers$worker == w, , drop = FALSE]
-    mine <- which(tasks$worker == w)
-    nth <- findInterval(tasks$start[mine] - run$clock, own$start, all.inside = FALSE)
-    pids[mine] <- own$pid[pmax(1L, nth)]
-  }
-  pids
-}
-
+# Those that have joined.
 record_workers <- function(run, elapsed) {
-  rows <- unname(run$people$rows)
+  rows <- Filter(function(row) !is.na(row$pid) && row$exit != "not started", run$rows)
   pick <- function(field, type) vapply(rows, function(row) row[[field]], type)
   end <- pick("end", 0)
   data.frame(
@@ -126,11 +74,12 @@ record_workers <- function(run, elapsed) {
 
 # A try that failed and is made again: its row of the task table is about to be overwritten.
 record_try <- function(run, index, kind, event) {
-  tasks <- run$executor$task(index)
+  tasks <- run$tasks
+  row <- run$workers$rows[[event$worker]]
   list(
-    index = as.integer(index), worker = as.integer(event$worker), pid = as.integer(event$pid),
-    start = tasks$start - run$clock, end = tasks$end - run$clock, try = as.integer(event$try),
-    status = kind, bytes = tasks$bytes
+    index = as.integer(index), worker = row$worker, pid = row$pid,
+    start = tasks$start[[index]] - run$clock, end = tasks$end[[index]] - run$clock,
+    try = as.integer(event$try), status = kind, bytes = tasks$bytes[[index]]
   )
 }
 

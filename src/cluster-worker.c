@@ -186,7 +186,7 @@ SEXP ffi_cluster_worker_batch(SEXP elements, SEXP tries, SEXP slots, SEXP number
   worker.tries = INTEGER(tries);
   worker.count = XLENGTH(elements);
   worker.at = 0;
-  rg_evaluator_set_channel(&channel);
+  rg_evaluator_set_channel(&channel, R_NilValue);
   return R_NilValue;
 }
 

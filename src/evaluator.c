@@ -12,7 +12,9 @@
 #include "sys-process.h"
 
 /* The element this process is running; there is one evaluator in a worker. */
-static struct {
+typedef struct state {
+  struct state *outer; /* what was put aside for this */
+  SEXP kept;           /* what the channel needs, to be kept as long */
   rg_channel channel;
   int64_t generation; /* of the process that has it */
   int64_t element; /* -1 between elements */
@@ -24,15 +26,44 @@ static struct {
   int64_t most_conditions;
   int64_t conditions[RG_CONDITION_KINDS];
   rg_buffer buffer, aside;
-} evaluator;
+} state;
+static state evaluator = {.element = -1};
 
 /* A result larger than this gives its memory back before the next element. */
 enum { BUFFER_KEEP = 1 << 20 };
 
-void rg_evaluator_set_channel(const rg_channel *channel) {
+static void keep(SEXP object) {
+  if (object != R_NilValue) R_PreserveObject(object);
+  if (evaluator.kept) R_ReleaseObject(evaluator.kept);
+  evaluator.kept = object == R_NilValue ? NULL : object;
+}
+
+void rg_evaluator_set_channel(const rg_channel *channel, SEXP kept) {
+  keep(kept);
   evaluator.channel = *channel;
   evaluator.generation = rg_fork_generation();
   evaluator.element = -1;
+}
+
+SEXP ffi_evaluator_push(void) {
+  state *outer = malloc(sizeof *outer);
+  if (!outer) Rf_error("no memory is left");
+  *outer = evaluator;
+  memset(&evaluator, 0, sizeof evaluator);
+  evaluator.outer = outer;
+  evaluator.element = -1;
+  return R_NilValue;
+}
+
+SEXP ffi_evaluator_pop(void) {
+  state *outer = evaluator.outer;
+  if (!outer) Rf_error("nothing has been put aside");
+  keep(R_NilValue);
+  rg_buffer_reset(&evaluator.buffer, 0);
+  rg_buffer_reset(&evaluator.aside, 0);
+  evaluator = *outer;
+  free(outer);
+  return R_NilValue;
 }
 
 /* options: list(seed = NULL or integer(7), tell_tries, new_seed_on_retry, max_conditions) */
@@ -130,6 +161,7 @@ static void publish_suppressed(void) {
 }
 
 static int encode(SEXP value) {
+  if (evaluator.channel.keep) return 0;
   rg_buffer_reset(&evaluator.buffer, BUFFER_KEEP);
   return rg_encode(value, evaluator.channel.arena, evaluator.channel.share_from, &evaluator.buffer);
 }
@@ -147,6 +179,15 @@ static void warn_foreign(SEXP result) {
   evaluator.buffer = value;
 }
 
+static void publish_object(rg_record_type type, int kind, SEXP object) {
+  if (!evaluator.channel.keep) {
+    publish(type, kind, &evaluator.buffer);
+    return;
+  }
+  rg_record header = {0, (uint8_t)type, 0, (uint8_t)kind, 0, evaluator.element, evaluator.tries, 0};
+  evaluator.channel.keep(evaluator.channel.state, &header, object);
+}
+
 /* Encoding comes first: if it fails, that is the element's error, and the R handler calls
    ffi_evaluator_error() while the element is still the current one. */
 static void finish_element(rg_record_type type, SEXP result) {
@@ -154,7 +195,7 @@ static void finish_element(rg_record_type type, SEXP result) {
   if (encode(result) && type == RG_RECORD_VALUE) warn_foreign(result);
   evaluator.channel.ended(evaluator.channel.state, evaluator.element);
   publish_suppressed();
-  publish(type, 0, &evaluator.buffer);
+  publish_object(type, 0, result);
   evaluator.element = -1;
 }
 
@@ -206,7 +247,7 @@ SEXP ffi_evaluator_condition(SEXP condition, SEXP kind) {
   if (evaluator.element < 0 || is_copy()) return Rf_ScalarLogical(FALSE);
   if (++evaluator.conditions[k] > evaluator.most_conditions) return Rf_ScalarLogical(FALSE);
   encode(condition);
-  publish(RG_RECORD_CONDITION, k, &evaluator.buffer);
+  publish_object(RG_RECORD_CONDITION, k, condition);
   return Rf_ScalarLogical(TRUE);
 }
 
@@ -214,7 +255,7 @@ SEXP ffi_evaluator_condition(SEXP condition, SEXP kind) {
 SEXP ffi_evaluator_note(SEXP note) {
   if (evaluator.element < 0 || !evaluator.channel.publish || is_copy()) return Rf_ScalarLogical(FALSE);
   encode(note);
-  publish(RG_RECORD_CONDITION, RG_OTHER_CONDITION, &evaluator.buffer);
+  publish_object(RG_RECORD_CONDITION, RG_OTHER_CONDITION, note);
   return Rf_ScalarLogical(TRUE);
 }
 

@@ -25,12 +25,16 @@ typedef struct {
   int (*cancelled)(void *state, int64_t element);
   rg_arena *arena;    /* for large vectors, or NULL */
   int64_t share_from; /* bytes */
+  /* Not NULL: what an element has to tell stays an R object and is handed over here; nothing is
+     encoded, and `publish` only gets counts. */
+  void (*keep)(void *state, const rg_record *header, SEXP object);
 } rg_channel;
 
 /* Kinds of conditions that are sent; `kind` of an RG_RECORD_CONDITION or _SUPPRESSED. */
 typedef enum { RG_MESSAGE = 0, RG_WARNING, RG_OTHER_CONDITION, RG_CONDITION_KINDS } rg_condition_kind;
 
-void rg_evaluator_set_channel(const rg_channel *channel);
+/* `kept` is protected as long as the channel is in use; R_NilValue: nothing is to be. */
+void rg_evaluator_set_channel(const rg_channel *channel, SEXP kept);
 
 SEXP ffi_evaluator_begin(SEXP options);
 SEXP ffi_evaluator_run(SEXP call, SEXP env);
@@ -39,5 +43,13 @@ SEXP ffi_evaluator_condition(SEXP condition, SEXP kind);
 SEXP ffi_evaluator_note(SEXP note);
 SEXP ffi_evaluator_cancelled(void);
 SEXP ffi_evaluator_is_copy(void);
+
+/* What this process is at is put aside, and taken up again: it may run elements while it is at one. */
+SEXP ffi_evaluator_push(void);
+SEXP ffi_evaluator_pop(void);
+
+/* evaluator-channel.c: a channel whose functions are R's, list(take, tell, cancelled, bytes, times),
+   see evaluate_through() of R/evaluator.R. */
+SEXP ffi_evaluator_channel(SEXP functions);
 
 #endif

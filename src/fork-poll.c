@@ -28,7 +28,7 @@ typedef struct {
   rg_pool *pool;
   SEXP list; /* of all events: protected by ffi_fork_poll() */
   int events;
-  SEXP index, values; /* of the event "values": protected likewise */
+  SEXP ends, values; /* of the event that tells the ends of elements with a value: protected likewise */
   int count;
 } batch;
 
@@ -159,22 +159,54 @@ static SEXP decode_record(batch *b, int w, const rg_record *record) {
   return value;
 }
 
+/* Columns of what is told of ended elements, as list elements of `ends` and of the event. */
+enum { END_WORKER = 0, END_INDEX, END_TRY, END_START, END_END, END_BYTES, END_COLUMNS };
+
+static const SEXPTYPE end_types[END_COLUMNS] = {INTSXP, REALSXP, INTSXP, REALSXP, REALSXP, REALSXP};
+
+static SEXP new_ends(R_xlen_t count) {
+  SEXP ends = PROTECT(Rf_allocVector(VECSXP, END_COLUMNS));
+  for (int c = 0; c < END_COLUMNS; c++) {
+    SET_VECTOR_ELT(ends, c, Rf_allocVector(end_types[c], count));
+  }
+  UNPROTECT(1);
+  return ends;
+}
+
+static void note_end(SEXP ends, int at, const rg_pool *pool, int w, const rg_record *record) {
+  const rg_task *task = &pool->control->tasks[record->element];
+  INTEGER(VECTOR_ELT(ends, END_WORKER))[at] = pool->workers[w].id;
+  REAL(VECTOR_ELT(ends, END_INDEX))[at] = (double)(record->element + 1);
+  INTEGER(VECTOR_ELT(ends, END_TRY))[at] = record->tries;
+  REAL(VECTOR_ELT(ends, END_START))[at] = (double)task->start / 1e9;
+  REAL(VECTOR_ELT(ends, END_END))[at] = (double)task->end / 1e9;
+  REAL(VECTOR_ELT(ends, END_BYTES))[at] = (double)task->bytes;
+}
+
+/* The event: `what` is named `name`, and the columns have `count` entries. */
+static void add_ended(batch *b, SEXP ends, int count, const char *name, SEXP what) {
+  const char *names[] = {"type", "worker", "index", "try", "start", "end", "bytes", name, ""};
+  SEXP event = PROTECT(Rf_mkNamed(VECSXP, names));
+  SET_VECTOR_ELT(event, 0, Rf_mkString("ended"));
+  for (int c = 0; c < END_COLUMNS; c++) {
+    SET_VECTOR_ELT(event, c + 1, Rf_xlengthgets(VECTOR_ELT(ends, c), count));
+  }
+  SET_VECTOR_ELT(event, END_COLUMNS + 1, what);
+  add_event(b, event);
+  UNPROTECT(1);
+}
+
 static void add_value(batch *b, int w, const rg_record *record) {
   SET_VECTOR_ELT(b->values, b->count, decode_record(b, w, record));
-  REAL(b->index)[b->count++] = (double)(record->element + 1);
+  note_end(b->ends, b->count++, b->pool, w, record);
 }
 
 static void add_error(batch *b, int w, const rg_record *record) {
-  const char *names[] = {"type", "index", "try", "pid", "worker", "record", ""};
-  SEXP event = PROTECT(Rf_mkNamed(VECSXP, names));
-  SET_VECTOR_ELT(event, 0, Rf_mkString("error"));
-  SET_VECTOR_ELT(event, 1, element_number(record->element));
-  SET_VECTOR_ELT(event, 2, Rf_ScalarInteger(record->tries));
-  SET_VECTOR_ELT(event, 3, Rf_ScalarInteger((int)b->pool->workers[w].pid));
-  SET_VECTOR_ELT(event, 4, Rf_ScalarInteger(w + 1));
-  SET_VECTOR_ELT(event, 5, decode_record(b, w, record));
-  add_event(b, event);
-  UNPROTECT(1);
+  SEXP ends = PROTECT(new_ends(1));
+  SEXP error = PROTECT(decode_record(b, w, record));
+  note_end(ends, 0, b->pool, w, record);
+  add_ended(b, ends, 1, "error", error);
+  UNPROTECT(2);
 }
 
 static const char *kind_name(int kind) {
@@ -294,21 +326,26 @@ static SEXP crash_lines(const rg_slot *slot, int damaged) {
   return Rf_mkString(text);
 }
 
-static void add_death(batch *b, int w, pid_t pid, int64_t element, const rg_process_end *end) {
-  const char *names[] = {"type",   "worker", "pid",  "index",     "try", "signal",
-                         "status", "peak",   "oom", "backtrace", ""};
-  rg_control *control = b->pool->control;
+/* `element` is what it had begun, -1: nothing. */
+static void add_left(batch *b, int w, int64_t element, const rg_process_end *end) {
+  const char *names[] = {"type", "worker",    "signal", "status", "peak", "oom",
+                         "backtrace", "index", "start",  "end",    ""};
+  const rg_worker *worker = &b->pool->workers[w];
+  const rg_task *task = element < 0 ? NULL : &b->pool->control->tasks[element];
   SEXP event = PROTECT(Rf_mkNamed(VECSXP, names));
-  SET_VECTOR_ELT(event, 0, Rf_mkString("death"));
-  SET_VECTOR_ELT(event, 1, Rf_ScalarInteger(w + 1));
-  SET_VECTOR_ELT(event, 2, Rf_ScalarInteger((int)pid));
-  SET_VECTOR_ELT(event, 3, element < 0 ? Rf_ScalarReal(NA_REAL) : element_number(element));
-  SET_VECTOR_ELT(event, 4, Rf_ScalarInteger(element < 0 ? 0 : control->tasks[element].tries));
-  SET_VECTOR_ELT(event, 5, Rf_ScalarInteger(end->signal < 0 ? NA_INTEGER : end->signal));
-  SET_VECTOR_ELT(event, 6, Rf_ScalarInteger(end->status < 0 ? NA_INTEGER : end->status));
-  SET_VECTOR_ELT(event, 7, Rf_ScalarReal(end->peak_bytes < 0 ? NA_REAL : (double)end->peak_bytes));
-  SET_VECTOR_ELT(event, 8, Rf_ScalarReal((double)rg_memory_oom_kills()));
-  SET_VECTOR_ELT(event, 9, crash_lines(&control->slots[w], b->pool->workers[w].damaged));
+  SET_VECTOR_ELT(event, 0, Rf_mkString("left"));
+  SET_VECTOR_ELT(event, 1, Rf_ScalarInteger(worker->id));
+  SET_VECTOR_ELT(event, 2, Rf_ScalarInteger(end->signal < 0 ? NA_INTEGER : end->signal));
+  SET_VECTOR_ELT(event, 3, Rf_ScalarInteger(end->status < 0 ? NA_INTEGER : end->status));
+  SET_VECTOR_ELT(event, 4, Rf_ScalarReal(end->peak_bytes < 0 ? NA_REAL : (double)end->peak_bytes));
+  SET_VECTOR_ELT(event, 5, Rf_ScalarReal((double)rg_memory_oom_kills()));
+  SET_VECTOR_ELT(event, 6, crash_lines(&b->pool->control->slots[w], worker->damaged));
+  for (int c = 7; c <= 9; c++) SET_VECTOR_ELT(event, c, Rf_allocVector(REALSXP, task ? 1 : 0));
+  if (task) {
+    REAL(VECTOR_ELT(event, 7))[0] = (double)(element + 1);
+    REAL(VECTOR_ELT(event, 8))[0] = task->start ? (double)task->start / 1e9 : NA_REAL;
+    REAL(VECTOR_ELT(event, 9))[0] = (double)task->end / 1e9;
+  }
   add_event(b, event);
   UNPROTECT(1);
 }
@@ -347,9 +384,8 @@ static void take_death(batch *b, int w, rg_process_end *end) {
   int count = rg_queue_recover(pool->control, w, unbegun);
   rg_queue_push(pool->control, unbegun, count);
   rg_queue_unlock(pool->control);
-  pid_t pid = worker->pid;
   char mark[RG_FORK_MARK_SIZE];
-  rg_fork_pool_mark(pool, pid, mark);
+  rg_fork_pool_mark(pool, worker->pid, mark);
   rg_process_kill_marked(RG_FORK_MARK, mark);
   int told = atomic_load(&slot->ended_by);
   if (end->signal == SIGKILL && told != 0) end->signal = told;
@@ -358,7 +394,7 @@ static void take_death(batch *b, int w, rg_process_end *end) {
     pool->control->tasks[current].end = rg_clock_now();
   }
   if (current >= 0) pool->settled[current] = 1; /* it is the driver's to have it begun anew */
-  add_death(b, w, pid, current, end);
+  add_left(b, w, current, end);
   rg_fork_pool_close_worker(worker);
 }
 
@@ -434,13 +470,9 @@ static void take_news(batch *b, int timeout_ms) {
 }
 
 static void add_values(batch *b) {
-  const char *names[] = {"type", "index", "values", ""};
   if (b->count == 0) return;
-  SEXP event = PROTECT(Rf_mkNamed(VECSXP, names));
-  SET_VECTOR_ELT(event, 0, Rf_mkString("values"));
-  SET_VECTOR_ELT(event, 1, Rf_xlengthgets(b->index, b->count));
-  SET_VECTOR_ELT(event, 2, Rf_xlengthgets(b->values, b->count));
-  add_event(b, event);
+  SEXP values = PROTECT(Rf_xlengthgets(b->values, b->count));
+  add_ended(b, b->ends, b->count, "values", values);
   UNPROTECT(1);
 }
 
@@ -450,9 +482,9 @@ SEXP ffi_fork_poll(SEXP pointer, SEXP timeout) {
   rg_pool *pool = rg_fork_pool_borrow(pointer);
   double ms = Rf_asReal(timeout) * 1000;
   SEXP list = PROTECT(Rf_allocVector(VECSXP, EVENTS_MAX + EVENTS_SPARE));
-  SEXP index = PROTECT(Rf_allocVector(REALSXP, VALUES_MAX));
+  SEXP ends = PROTECT(new_ends(VALUES_MAX));
   SEXP values = PROTECT(Rf_allocVector(VECSXP, VALUES_MAX));
-  batch b = {pool, list, 0, index, values, 0};
+  batch b = {pool, list, 0, ends, values, 0};
   take_news(&b, ms < SLEEP_MAX_MS ? (int)ms : SLEEP_MAX_MS);
   rg_fork_pool_wake(pool);
   add_values(&b);

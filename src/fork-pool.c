@@ -157,6 +157,7 @@ static void stop_pool(rg_pool *pool) {
   pool->open = 0;
   atomic_store(&pool->control->shared->active, 0);
   for (int w = 0; w < pool->size; w++) {
+    pool->workers[w].stopped = pool->workers[w].pid > 0;
     if (pool->workers[w].pid > 0) kill_worker(pool, w);
   }
   int64_t until = rg_clock_now() + BURIAL_NS;
@@ -267,10 +268,12 @@ void rg_fork_pool_overwritten(void) {
   rg_call_r("abort_overwritten", 0);
 }
 
-SEXP ffi_fork_pool_submit(SEXP pointer, SEXP elements) {
+/* `tries`: which try of each this is. */
+SEXP ffi_fork_pool_submit(SEXP pointer, SEXP elements, SEXP tries) {
   rg_pool *pool = rg_fork_pool_borrow(pointer);
   R_xlen_t count = XLENGTH(elements);
   const double *numbers = REAL_RO(elements);
+  const int *try = INTEGER_RO(tries);
   int64_t *zero_based = (int64_t *)R_alloc((size_t)count, sizeof(int64_t));
   lock_queue(pool->control);
   for (R_xlen_t i = 0; i < count; i++) {
@@ -278,6 +281,7 @@ SEXP ffi_fork_pool_submit(SEXP pointer, SEXP elements) {
     /* A new try: that of before is nothing that could be lost any more. */
     pool->settled[zero_based[i]] = 0;
     pool->control->tasks[zero_based[i]].start = 0;
+    pool->control->tasks[zero_based[i]].tries = try[i];
   }
   rg_queue_push(pool->control, zero_based, count);
   rg_queue_unlock(pool->control);
@@ -301,98 +305,115 @@ SEXP ffi_fork_pool_limit(SEXP pointer, SEXP active) {
   return R_NilValue;
 }
 
-/* how: 1 interrupt the element it runs, 2 ask the worker to end, 3 kill it at once */
-SEXP ffi_fork_pool_signal(SEXP pointer, SEXP slot_number, SEXP how) {
+/* The worker with the driver's number `id`, NULL if it has left. One that has not been collected yet still
+   owns its pid. */
+static rg_worker *worker_of(rg_pool *pool, SEXP id) {
+  for (int w = 0; w < pool->size; w++) {
+    rg_worker *worker = &pool->workers[w];
+    if (worker->pid > 0 && worker->id == Rf_asInteger(id)) return worker;
+  }
+  return NULL;
+}
+
+/* Interrupts the worker if it runs this element: another one may have begun since the driver looked. */
+SEXP ffi_fork_pool_interrupt(SEXP pointer, SEXP id, SEXP element) {
   rg_pool *pool = rg_fork_pool_borrow(pointer);
-  int w = Rf_asInteger(slot_number) - 1;
-  pid_t pid = pool->workers[w].pid;
-  /* Not collected yet, so the number is still this worker's. */
-  if (pid <= 0) return Rf_ScalarLogical(FALSE);
-  rg_slot *slot = &pool->control->slots[w];
-  switch (Rf_asInteger(how)) {
-  case 1:
-    /* What was running when the driver looked: another element may have begun since. */
-    atomic_store(&slot->cancel, pool->workers[w].seen);
-    if (atomic_load(&slot->current) == pool->workers[w].seen) kill(pid, SIGINT);
-    break;
-  case 2:
-    kill(pid, SIGTERM);
-    break;
-  case 3:
-    rg_process_kill_tree(pid);
-    break;
-  default:
-    kill(pid, -Rf_asInteger(how));
+  rg_worker *worker = worker_of(pool, id);
+  if (!worker) return Rf_ScalarLogical(FALSE);
+  rg_slot *slot = &pool->control->slots[worker - pool->workers];
+  int64_t wanted = (int64_t)Rf_asReal(element) - 1;
+  atomic_store(&slot->cancel, wanted);
+  if (atomic_load(&slot->current) == wanted) kill(worker->pid, SIGINT);
+  return Rf_ScalarLogical(TRUE);
+}
+
+SEXP ffi_fork_pool_signal(SEXP pointer, SEXP id, SEXP number) {
+  rg_pool *pool = rg_fork_pool_borrow(pointer);
+  rg_worker *worker = worker_of(pool, id);
+  if (!worker) return Rf_ScalarLogical(FALSE);
+  if (Rf_asInteger(number) == SIGKILL) {
+    rg_process_kill_tree(worker->pid);
+  } else {
+    kill(worker->pid, Rf_asInteger(number));
   }
   return Rf_ScalarLogical(TRUE);
 }
 
-/* What each slot runs now: list(pid, element (0: nothing), seconds, cpu_seconds). */
+/* What each worker runs now: list(worker, element (0: nothing), seconds, cpu_seconds). */
 SEXP ffi_fork_pool_running(SEXP pointer) {
   rg_pool *pool = rg_fork_pool_borrow(pointer);
-  const char *names[] = {"pid", "element", "seconds", "cpu_seconds", ""};
+  const char *names[] = {"worker", "element", "seconds", "cpu_seconds", ""};
+  int count = 0;
+  for (int w = 0; w < pool->size; w++) count += pool->workers[w].pid > 0;
   SEXP result = PROTECT(Rf_mkNamed(VECSXP, names));
-  SEXP pid = SET_VECTOR_ELT(result, 0, Rf_allocVector(INTSXP, pool->size));
-  SEXP element = SET_VECTOR_ELT(result, 1, Rf_allocVector(REALSXP, pool->size));
-  SEXP seconds = SET_VECTOR_ELT(result, 2, Rf_allocVector(REALSXP, pool->size));
-  SEXP cpu = SET_VECTOR_ELT(result, 3, Rf_allocVector(REALSXP, pool->size));
+  SEXP id = SET_VECTOR_ELT(result, 0, Rf_allocVector(INTSXP, count));
+  SEXP element = SET_VECTOR_ELT(result, 1, Rf_allocVector(REALSXP, count));
+  SEXP seconds = SET_VECTOR_ELT(result, 2, Rf_allocVector(REALSXP, count));
+  SEXP cpu = SET_VECTOR_ELT(result, 3, Rf_allocVector(REALSXP, count));
   int64_t now = rg_clock_now();
-  for (int w = 0; w < pool->size; w++) {
+  for (int w = 0, k = 0; w < pool->size; w++) {
     rg_slot *slot = &pool->control->slots[w];
     pid_t worker = pool->workers[w].pid;
-    int64_t current = worker > 0 ? atomic_load(&slot->current) : -1;
+    if (worker <= 0) continue;
+    int64_t current = atomic_load(&slot->current);
     if (current >= pool->elements) current = -1;
-    int64_t cpu_now = worker > 0 ? rg_process_cpu(worker) : -1;
-    pool->workers[w].seen = current;
-    INTEGER(pid)[w] = (int)worker;
-    REAL(element)[w] = (double)(current + 1);
-    REAL(seconds)[w] = current < 0 ? 0 : (double)(now - atomic_load(&slot->started)) / 1e9;
-    REAL(cpu)[w] = current < 0 || cpu_now < 0
-                       ? 0
-                       : (double)(cpu_now - atomic_load(&slot->cpu_started)) / 1e9;
+    int64_t cpu_now = current < 0 ? -1 : rg_process_cpu(worker);
+    INTEGER(id)[k] = pool->workers[w].id;
+    REAL(element)[k] = (double)(current + 1);
+    REAL(seconds)[k] = current < 0 ? 0 : (double)(now - atomic_load(&slot->started)) / 1e9;
+    REAL(cpu)[k] = cpu_now < 0 ? 0 : (double)(cpu_now - atomic_load(&slot->cpu_started)) / 1e9;
+    k++;
   }
   UNPROTECT(1);
   return result;
 }
 
-/* The task table, of all elements or of the one that is given: list(worker, tries, start,
-   end, bytes), times in monotonic seconds. */
-SEXP ffi_fork_pool_tasks(SEXP pointer, SEXP element) {
-  rg_pool *pool = R_ExternalPtrAddr(pointer);
-  if (!pool) Rf_error("this pool of workers is gone");
-  R_xlen_t first = element == R_NilValue ? 0 : (R_xlen_t)Rf_asReal(element) - 1;
-  R_xlen_t count = element == R_NilValue ? (R_xlen_t)pool->control->elements : 1;
-  const char *names[] = {"worker", "tries", "start", "end", "bytes", ""};
+/* Elements that have begun and whose end nobody has been told: list(index, worker, start, end, bytes). */
+static SEXP begun_elements(const rg_pool *pool) {
+  const char *names[] = {"index", "worker", "start", "end", "bytes", ""};
+  const rg_task *tasks = pool->control->tasks;
+  R_xlen_t count = 0;
+  for (int64_t e = 0; e < pool->elements; e++) count += tasks[e].start != 0 && !pool->settled[e];
   SEXP result = PROTECT(Rf_mkNamed(VECSXP, names));
-  int *worker = INTEGER(SET_VECTOR_ELT(result, 0, Rf_allocVector(INTSXP, count)));
-  int *tries = INTEGER(SET_VECTOR_ELT(result, 1, Rf_allocVector(INTSXP, count)));
+  double *index = REAL(SET_VECTOR_ELT(result, 0, Rf_allocVector(REALSXP, count)));
+  int *worker = INTEGER(SET_VECTOR_ELT(result, 1, Rf_allocVector(INTSXP, count)));
   double *start = REAL(SET_VECTOR_ELT(result, 2, Rf_allocVector(REALSXP, count)));
   double *end = REAL(SET_VECTOR_ELT(result, 3, Rf_allocVector(REALSXP, count)));
   double *bytes = REAL(SET_VECTOR_ELT(result, 4, Rf_allocVector(REALSXP, count)));
-  for (R_xlen_t i = 0; i < count; i++) {
-    const rg_task *task = &pool->control->tasks[first + i];
-    worker[i] = task->start ? task->worker + 1 : NA_INTEGER;
-    tries[i] = task->tries;
-    start[i] = task->start ? (double)task->start / 1e9 : NA_REAL;
-    end[i] = task->end ? (double)task->end / 1e9 : NA_REAL;
-    bytes[i] = (double)task->bytes;
+  for (int64_t e = 0, k = 0; e < pool->elements && k < count; e++) {
+    if (tasks[e].start == 0 || pool->settled[e]) continue;
+    int32_t w = tasks[e].worker;
+    index[k] = (double)(e + 1);
+    worker[k] = w >= 0 && w < pool->size ? pool->workers[w].id : NA_INTEGER;
+    start[k] = (double)tasks[e].start / 1e9;
+    end[k] = tasks[e].end ? (double)tasks[e].end / 1e9 : NA_REAL;
+    bytes[k++] = (double)tasks[e].bytes;
   }
   UNPROTECT(1);
   return result;
 }
 
-/* The peak memory of the worker in each slot, NA for one that had ended before. */
+/* list(worker, peak, begun): the workers that were there when the pool was stopped, their peak memory,
+   and the elements above. */
 SEXP ffi_fork_pool_stop(SEXP pointer) {
   rg_pool *pool = R_ExternalPtrAddr(pointer);
   if (!pool) return R_NilValue;
   stop_pool(pool);
-  SEXP peaks = PROTECT(Rf_allocVector(REALSXP, pool->size));
-  for (int w = 0; w < pool->size; w++) {
+  const char *names[] = {"worker", "peak", "begun", ""};
+  int count = 0;
+  for (int w = 0; w < pool->size; w++) count += pool->workers[w].stopped;
+  SEXP result = PROTECT(Rf_mkNamed(VECSXP, names));
+  SEXP ids = SET_VECTOR_ELT(result, 0, Rf_allocVector(INTSXP, count));
+  SEXP peaks = SET_VECTOR_ELT(result, 1, Rf_allocVector(REALSXP, count));
+  for (int w = 0, k = 0; w < pool->size; w++) {
+    if (!pool->workers[w].stopped) continue;
     int64_t peak = pool->workers[w].peak_bytes;
-    REAL(peaks)[w] = peak > 0 ? (double)peak : NA_REAL;
+    INTEGER(ids)[k] = pool->workers[w].id;
+    REAL(peaks)[k++] = peak > 0 ? (double)peak : NA_REAL;
   }
+  SET_VECTOR_ELT(result, 2, begun_elements(pool));
   UNPROTECT(1);
-  return peaks;
+  return result;
 }
 
 typedef struct {

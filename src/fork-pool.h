@@ -24,6 +24,7 @@ typedef struct {
 typedef enum { RG_STREAM_DROP = 0, RG_STREAM_SEND } rg_stream_mode;
 
 typedef struct {
+  int id;    /* the driver's number of the worker that is or was here last */
   pid_t pid; /* 0: no worker in this slot */
   int pidfd;
   int wake;               /* write end: a byte wakes the worker */
@@ -37,7 +38,7 @@ typedef struct {
   int died;         /* by itself: what it has started must be looked for */
   int64_t ends;     /* how many ends of elements have arrived from this worker */
   int64_t finished; /* the last element of this worker whose end has arrived */
-  int64_t seen;     /* the element that it ran when the driver last looked */
+  int stopped;      /* it was here when the pool was stopped */
 } rg_worker;
 
 typedef struct rg_pool {
@@ -81,17 +82,17 @@ void rg_fork_pool_mark(const rg_pool *pool, pid_t pid, char mark[RG_FORK_MARK_SI
 void rg_fork_pool_close_worker(rg_worker *worker);
 
 SEXP ffi_fork_pool_create(SEXP elements, SEXP workers, SEXP options);
-SEXP ffi_fork_pool_submit(SEXP pool, SEXP elements);
+SEXP ffi_fork_pool_submit(SEXP pool, SEXP elements, SEXP tries);
 SEXP ffi_fork_pool_withdraw(SEXP pool, SEXP first);
 SEXP ffi_fork_pool_limit(SEXP pool, SEXP active);
-SEXP ffi_fork_pool_signal(SEXP pool, SEXP slot, SEXP how);
+SEXP ffi_fork_pool_interrupt(SEXP pool, SEXP id, SEXP element);
+SEXP ffi_fork_pool_signal(SEXP pool, SEXP id, SEXP number);
 SEXP ffi_fork_pool_running(SEXP pool);
-SEXP ffi_fork_pool_tasks(SEXP pool, SEXP element);
 SEXP ffi_fork_pool_stop(SEXP pool);
 SEXP ffi_fork_pool_guard(SEXP pool, SEXP call, SEXP env);
 
 /* fork-worker.c */
-SEXP ffi_fork_worker_spawn(SEXP pool, SEXP slot, SEXP call, SEXP env);
+SEXP ffi_fork_worker_spawn(SEXP pool, SEXP slot, SEXP id, SEXP call, SEXP env);
 SEXP ffi_fork_worker_silence(SEXP paths);
 SEXP ffi_fork_worker_exit(SEXP status);
 

@@ -43,10 +43,6 @@ static struct {
   uint64_t produced;        /* where the end of the ring is */
 } worker;
 
-/* A batch is to take about this long: long enough to hide the cost of claiming it, short
-   enough that the workers end together. */
-static const int64_t BATCH_NS = 10 * 1000000;
-
 static void ring_doorbell(int64_t now) {
   worker.rung = now;
   atomic_store(&worker.pool->control->shared->rung, 1);
@@ -80,20 +76,10 @@ static void sleep_until_woken(void) {
   atomic_store(&worker.slot->waiting, 0);
 }
 
-/* Batches start at one element and grow with the measured time per element, at most
-   fourfold at a time. */
 static void plan_batch(int64_t now) {
-  int64_t fixed = worker.pool->control->batch;
-  int64_t before = worker.batch_size;
-  if (fixed > 0 || before == 0) {
-    worker.batch_size = fixed > 0 ? fixed : 1;
-    return;
-  }
-  int64_t each = (now - worker.batch_start) / (worker.batch_begun > 0 ? worker.batch_begun : 1);
-  int64_t wanted = BATCH_NS / (each > 0 ? each : 1);
-  if (wanted > 4 * before) wanted = 4 * before;
-  if (wanted > RG_CLAIM_MAX) wanted = RG_CLAIM_MAX;
-  worker.batch_size = wanted > 0 ? wanted : 1;
+  int64_t begun = worker.batch_begun > 0 ? worker.batch_begun : 1;
+  worker.batch_size = rg_queue_batch(worker.pool->control->batch, worker.batch_size,
+                                     (now - worker.batch_start) / begun);
 }
 
 /* What this worker has in shared memory is not what it has written there: code of the element that is
@@ -151,7 +137,7 @@ static int64_t channel_next(void *state, int32_t *tries) {
   (void)state;
   int64_t now = worker.ended ? worker.ended : rg_clock_now();
   /* A batch that takes much longer than planned holds work that others could do. */
-  if (worker.pool->control->batch == 0 && now - worker.batch_start > 2 * BATCH_NS &&
+  if (worker.pool->control->batch == 0 && now - worker.batch_start > 2 * RG_BATCH_NS &&
       atomic_load(&worker.slot->claim_done) < atomic_load(&worker.slot->claim_size)) {
     rg_queue_give_back(worker.pool->control, worker.number);
     ring_doorbell(now);
@@ -167,7 +153,7 @@ static int64_t channel_next(void *state, int32_t *tries) {
   task->start = now;
   task->end = 0;
   task->worker = worker.number;
-  *tries = ++task->tries;
+  *tries = task->tries;
   atomic_store(&worker.slot->started, now);
   atomic_store(&worker.slot->cpu_started, worker.pool->wants_cpu ? rg_clock_cpu() : 0);
   return element;
@@ -291,7 +277,7 @@ static void channel_publish(void *state, rg_record *header, const rg_buffer *pay
   if (payload->size <= RG_RECORD_MAX || !store(header, payload)) commit_parts(header, payload);
   if (ends_element) atomic_store(&worker.slot->current, -1);
   /* The parent is told of values from time to time, of everything else at once. */
-  if (header->type != RG_RECORD_VALUE || task->end - worker.rung > BATCH_NS ||
+  if (header->type != RG_RECORD_VALUE || task->end - worker.rung > RG_BATCH_NS ||
       rg_ring_unread(&worker.slot->ring) > RG_RING_SIZE / 2) {
     ring_doorbell(rg_clock_now());
   }
@@ -454,8 +440,8 @@ static void become_worker(rg_pool *pool, int number, rg_pipes pipes, pid_t paren
 #endif
   mark_forked();
   const rg_channel channel = {NULL, channel_next, channel_ended, channel_publish,
-                              channel_cancelled, pool->arena, pool->share_from};
-  rg_evaluator_set_channel(&channel);
+                              channel_cancelled, pool->arena, pool->share_from, NULL};
+  rg_evaluator_set_channel(&channel, R_NilValue);
 }
 
 typedef struct {
@@ -489,8 +475,9 @@ static int open_pipes(const rg_pool *pool, rg_pipes pipes) {
   return rg_fd_pipe(pipes[RG_STREAMS], RG_FD_WRITE_END);
 }
 
-static void book_worker(rg_worker *place, pid_t pid, rg_pipes pipes) {
+static void book_worker(rg_worker *place, pid_t pid, int id, rg_pipes pipes) {
   place->pid = pid;
+  place->id = id;
   place->pidfd = rg_process_pidfd(pid);
   place->finished = -1;
   place->ends = 0;
@@ -503,10 +490,10 @@ static void book_worker(rg_worker *place, pid_t pid, rg_pipes pipes) {
   }
 }
 
-/* Forks a worker into a slot and evaluates `call` in it, in `env`: c(pid, errno), pid 0 if it could
+/* Forks a worker with number `id` into a slot and evaluates `call` in it, in `env`: c(pid, errno), pid 0 if it could
    not be forked. Signals are held back until the child is on the books, so that an
    interrupt cannot come between. */
-SEXP ffi_fork_worker_spawn(SEXP pointer, SEXP slot_number, SEXP call, SEXP env) {
+SEXP ffi_fork_worker_spawn(SEXP pointer, SEXP slot_number, SEXP id, SEXP call, SEXP env) {
   rg_pool *pool = rg_fork_pool_borrow(pointer);
   int number = Rf_asInteger(slot_number) - 1;
   pid_t parent = getpid(), pid = -1;
@@ -529,7 +516,7 @@ SEXP ffi_fork_worker_spawn(SEXP pointer, SEXP slot_number, SEXP call, SEXP env) 
     failed = pid < 0 ? errno : 0;
     if (pid > 0) {
       setpgid(pid, pid); /* as the child does: whoever comes first */
-      book_worker(&pool->workers[number], pid, pipes);
+      book_worker(&pool->workers[number], pid, Rf_asInteger(id), pipes);
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
   }

@@ -6,6 +6,7 @@
 #include "cluster-wire.h"
 #include "cluster-worker.h"
 #include "encode.h"
+#include "driver-queue.h"
 #include "evaluator.h"
 #include "fork-pool.h"
 #include "h5-entry.h"
@@ -58,26 +59,30 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_crypto_available, 0),
     ENTRY(ffi_crypto_random, 1),
     ENTRY(ffi_encode_is_foreign, 1),
+    ENTRY(ffi_driver_batch, 5),
     ENTRY(ffi_evaluator_begin, 1),
     ENTRY(ffi_evaluator_cancelled, 0),
+    ENTRY(ffi_evaluator_channel, 1),
     ENTRY(ffi_evaluator_condition, 2),
     ENTRY(ffi_evaluator_error, 1),
     ENTRY(ffi_evaluator_is_copy, 0),
     ENTRY(ffi_evaluator_note, 1),
+    ENTRY(ffi_evaluator_pop, 0),
+    ENTRY(ffi_evaluator_push, 0),
     ENTRY(ffi_evaluator_run, 2),
     ENTRY(ffi_fork_poll, 2),
     ENTRY(ffi_fork_pool_create, 3),
     ENTRY(ffi_fork_pool_guard, 3),
     ENTRY(ffi_fork_pool_limit, 2),
     ENTRY(ffi_fork_pool_running, 1),
+    ENTRY(ffi_fork_pool_interrupt, 3),
     ENTRY(ffi_fork_pool_signal, 3),
     ENTRY(ffi_fork_pool_stop, 1),
-    ENTRY(ffi_fork_pool_submit, 2),
+    ENTRY(ffi_fork_pool_submit, 3),
     ENTRY(ffi_fork_pool_withdraw, 2),
-    ENTRY(ffi_fork_pool_tasks, 2),
     ENTRY(ffi_fork_worker_exit, 1),
     ENTRY(ffi_fork_worker_silence, 1),
-    ENTRY(ffi_fork_worker_spawn, 4),
+    ENTRY(ffi_fork_worker_spawn, 5),
     ENTRY(ffi_gate_close, 1),
     ENTRY(ffi_gate_new, 4),
     ENTRY(ffi_gate_step, 2),

@@ -88,9 +88,7 @@ int rg_queue_claim(rg_control *control, int worker, int wanted) {
   if (worker >= atomic_load(&control->shared->active)) return 0;
   if (rg_queue_lock(control, -1) != 0) return -1;
   int64_t left = control->shared->tail - control->shared->head;
-  int64_t share = left / (2 * (int64_t)atomic_load(&control->shared->active)) + 1;
-  int64_t count = wanted < share ? wanted : share;
-  if (count > left) count = left;
+  int64_t count = rg_queue_fair(wanted, left, atomic_load(&control->shared->active));
   if (count > RG_CLAIM_MAX) count = RG_CLAIM_MAX;
   for (int64_t i = 0; i < count; i++) slot->claim[i] = *place(control, control->shared->head + i);
   change_claim(control, worker, control->shared->head + count, (int32_t)count, 0);

@@ -39,4 +39,26 @@ int rg_queue_recover(rg_control *control, int worker, int64_t *elements);
 /* How many elements wait in the queue: a look without the lock, old when it returns. */
 int64_t rg_queue_length(rg_control *control);
 
+/* How many elements a worker is to take next. The first batch is one element. Later ones are as many
+   as take about RG_BATCH_NS by what those of the batch before took, at most RG_BATCH_GROWTH times as
+   many as that had: long enough to hide what a batch costs, short enough that the workers end together. */
+enum { RG_BATCH_GROWTH = 4 };
+#define RG_BATCH_NS ((int64_t)10000000)
+
+/* `fixed` size, or 0; size `before` of the batch before, 0: there was none; time for each element of it. */
+static inline int64_t rg_queue_batch(int64_t fixed, int64_t before, int64_t each_ns) {
+  if (fixed > 0 || before == 0) return fixed > 0 ? fixed : 1;
+  int64_t wanted = RG_BATCH_NS / (each_ns > 0 ? each_ns : 1);
+  if (wanted > RG_BATCH_GROWTH * before) wanted = RG_BATCH_GROWTH * before;
+  if (wanted > RG_CLAIM_MAX) wanted = RG_CLAIM_MAX;
+  return wanted > 0 ? wanted : 1;
+}
+
+/* No more than leaves work for the others: half of an equal share of what is left. */
+static inline int64_t rg_queue_fair(int64_t wanted, int64_t left, int64_t workers) {
+  int64_t share = left / (2 * (workers > 0 ? workers : 1)) + 1;
+  int64_t count = wanted < share ? wanted : share;
+  return count < left ? count : left;
+}
+
 #endif

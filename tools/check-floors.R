@@ -134,7 +134,32 @@ check_r <- function(root, floors) {
   wrong <- lapply(which(!is.na(own)), function(i) {
     check_r_file(homes$files[i], homes$parsed[[i]], own[[i]], homes$home, own)
   })
-  c(without_floor(file.path("R", homes$files), own), unlist(wrong, use.names = FALSE))
+  kinds <- lapply(which(own %in% floors_without_kinds), function(i) {
+    sprintf("R/%s (floor %d) names a kind of worker: %s", homes$files[i], own[[i]], kinds_in(homes$parsed[[i]]))
+  })
+  c(without_floor(file.path("R", homes$files), own), unlist(c(wrong, kinds), use.names = FALSE))
+}
+
+# The driver and the verbs know workers, and no kind of them: another kind is no line there. Names of
+# arguments that the drop-in shares with its model are no matter of ours.
+kinds_of_workers <- "fork|cluster|ssh|slurm"
+foreign_names <- "mc.force.fork"
+floors_without_kinds <- c(4L, 5L)
+
+# All names and strings of an expression.
+words_of <- function(expr) {
+  if (is.character(expr)) return(expr)
+  if (is.name(expr)) return(as.character(expr))
+  if (!is.recursive(expr) || is.environment(expr)) return(character())
+  parts <- as.list(expr)
+  c(names(parts), unlist(lapply(parts, function(part) {
+    if (missing(part)) character() else words_of(part)
+  })))
+}
+
+kinds_in <- function(exprs) {
+  words <- gsub(foreign_names, "", unlist(lapply(exprs, words_of)), fixed = TRUE)
+  unique(grep(kinds_of_workers, words, value = TRUE, ignore.case = TRUE))
 }
 
 # A row of the table that gives no file its floor tells readers of files that are not there.

@@ -4,7 +4,7 @@
 # list(on, control): `on` NULL for forked workers or a cluster; a number of workers is in `control`.
 where_to_run <- function(on, control, call) {
   name <- argument_or_option(on, ".on", "regatta.on")
-  if (is.null(on) || inherits(on, c("cluster", "regatta_here"))) {
+  if (is.null(on) || is_place(on)) {
     return(list(on = on, control = control))
   }
   if (!is.numeric(on) || is.object(on)) {
@@ -28,6 +28,20 @@ where_to_run <- function(on, control, call) {
   control$workers <- workers
   list(on = NULL, control = control)
 }
+
+# Whether there is an executor for objects of its class.
+is_place <- function(on) {
+  methods <- lapply(class(on), function(class) {
+    utils::getS3method("new_executor", class, optional = TRUE, envir = topenv())
+  })
+  is.object(on) && !all(vapply(methods, is.null, NA))
+}
+
+# Names under which other packages have the place.
+setting_places <- c("on", "cl", "cluster")
+
+# What a message shows of a place that is not one word.
+shown_place <- "<cluster>"
 
 advise_on <- function(on) {
   if (inherits(on, c("future", "FutureStrategy"))) {

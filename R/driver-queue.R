@@ -1,0 +1,123 @@
+# Handing out elements. Where the workers of an executor share a queue all go there, and the workers take
+# batches by themselves. Otherwise the queue is here, and each idle worker is given its next batch. How
+# many elements that are is computed by the same code (rg_queue_batch() of src/queue.h).
+
+queue_new <- function() {
+  queue <- new.env(parent = emptyenv())
+  queue$elements <- numeric() # the first `taken` of them have been handed out
+  queue$taken <- 0
+  queue$given <- list() # for each worker: elements that it has been given and that have not ended,
+  queue$size <- integer() # how many they were, how many have ended,
+  queue$begun <- integer()
+  queue$since <- numeric() # and when it was given them or when the latest of them ended
+  queue$first <- numeric()
+  queue
+}
+
+# In the order in which they are to begin, after all that wait.
+queue_submit <- function(run, indices) {
+  tries <- tasks_submit(run$tasks, indices)
+  if (is.null(run$executor$submit)) {
+    run$queue$elements <- c(queue_waiting(run$queue), indices)
+  } else {
+    run$executor$submit(indices, tries)
+  }
+}
+
+# What has not been handed out; it is the queue from now on.
+queue_waiting <- function(queue) {
+  if (queue$taken > 0) {
+    queue$elements <- queue$elements[-seq_len(queue$taken)]
+    queue$taken <- 0
+  }
+  queue$elements
+}
+
+# No element begins any more but the first `first` of the run.
+queue_withdraw <- function(run, first) {
+  if (is.null(run$executor$withdraw)) {
+    waiting <- queue_waiting(run$queue)
+    run$queue$elements <- waiting[waiting <= first]
+  } else {
+    run$executor$withdraw(first)
+  }
+}
+
+# Only so many places have workers that begin further elements.
+queue_limit <- function(run, places) {
+  run$active <- places
+  if (!is.null(run$executor$limit)) run$executor$limit(places)
+}
+
+# Gives every idle worker that may work its next batch.
+queue_feed <- function(run) {
+  queue <- run$queue
+  if (is.null(run$executor$give) || length(queue$elements) == queue$taken) {
+    return(invisible())
+  }
+  for (id in workers_idle(run)) {
+    left <- length(queue$elements) - queue$taken
+    if (left == 0) {
+      break
+    }
+    size <- queue_batch(run, id, left)
+    elements <- queue$elements[queue$taken + seq_len(size)]
+    queue$taken <- queue$taken + size
+    queue$given[[id]] <- elements
+    queue$size[[id]] <- size
+    queue$begun[[id]] <- 0L
+    queue$first[[id]] <- queue$since[[id]] <- .Call(ffi_clock)
+    workers_set(run, id, "state", "busy")
+    run$executor$give(id, elements, run$tasks$tries[elements])
+  }
+}
+
+queue_batch <- function(run, id, left) {
+  queue <- run$queue
+  before <- if (id <= length(queue$size) && !is.na(queue$size[[id]])) queue$size[[id]] else 0L
+  seconds <- if (before > 0L) queue$since[[id]] - queue$first[[id]] else 0
+  fixed <- run$control$batch
+  .Call(
+    ffi_driver_batch, if (is.null(fixed)) 0 else as.double(fixed), as.double(before), seconds,
+    as.double(left), as.double(min(run$active, workers_count(run)))
+  )
+}
+
+# A worker whose batch has ended is idle.
+queue_ended <- function(run, event) {
+  queue <- run$queue
+  if (is.null(run$executor$give)) {
+    return(invisible())
+  }
+  for (id in unique(event$worker)) {
+    mine <- event$index[event$worker == id]
+    given <- queue$given[[id]]
+    queue$given[[id]] <- given[!given %in% mine]
+    queue$since[[id]] <- .Call(ffi_clock)
+    if (length(queue$given[[id]]) == 0L) workers_set(run, id, "state", "idle")
+  }
+}
+
+# Of a worker that has left: what it had begun, list(index, start), as far as can be known here. The
+# first of its batch that has not ended has begun when the one before it ended.
+queue_begun <- function(run, id) {
+  given <- queue_given(run, id)
+  if (length(given) == 0L) {
+    return(list(index = numeric(), start = numeric()))
+  }
+  list(index = given[[1L]], start = run$queue$since[[id]])
+}
+
+queue_given <- function(run, id) {
+  if (id <= length(run$queue$given)) run$queue$given[[id]] else numeric()
+}
+
+# What a worker that has left had not begun goes to others, before all that wait.
+queue_return <- function(run, id, begun) {
+  left <- setdiff(queue_given(run, id), begun)
+  if (length(left) > 0L) {
+    if (run$stopping) left <- left[left <= run$stop_index]
+    run$queue$elements <- c(left, queue_waiting(run$queue))
+  }
+  if (id <= length(run$queue$given)) run$queue$given[[id]] <- numeric()
+}

@@ -1,0 +1,38 @@
+# The table of a run's tasks, a row for each element: the latest try that was handed out, and of that
+# the number of its worker, start and end (seconds of the monotonic clock) and the size of its result.
+
+tasks_new <- function(n) {
+  table <- new.env(parent = emptyenv())
+  table$worker <- rep(NA_integer_, n)
+  table$tries <- integer(n)
+  table$start <- rep(NA_real_, n)
+  table$end <- rep(NA_real_, n)
+  table$bytes <- numeric(n)
+  table
+}
+
+# The vector is taken out of the environment while it changes: R would copy all of it otherwise.
+tasks_set <- function(table, column, index, value) {
+  x <- table[[column]]
+  table[[column]] <- NULL
+  x[index] <- value
+  table[[column]] <- x
+}
+
+# Another try of each; returns their numbers.
+tasks_submit <- function(table, index) {
+  tries <- table$tries[index] + 1L
+  tasks_set(table, "tries", index, tries)
+  if (any(tries > 1L)) {
+    tasks_set(table, "start", index, NA_real_)
+    tasks_set(table, "end", index, NA_real_)
+  }
+  tries
+}
+
+# What an event tells of elements that have begun or ended.
+tasks_note <- function(table, event) {
+  for (column in c("worker", "start", "end", "bytes")) {
+    if (!is.null(event[[column]])) tasks_set(table, column, event$index, event[[column]])
+  }
+}

@@ -1,0 +1,299 @@
+# The table of a run's workers. A worker is a row, found by its number, which no other worker of the run
+# has had or will have:
+#
+#   worker      its place: one of run$places. One that takes the place of another has a new number
+#   host, pid   NA until it has joined
+#   state       "starting", "idle" (ready), "busy", "silent" (ready, and not heard of), "gone"
+#   shares, watched, cores, heartbeat   what it said of itself when it joined, see R/executor.R
+#   start, end, exit, peak_memory       for the record of the run
+#   base        its anonymous memory when it became ready
+#   heard       when it was heard of last
+#
+# A worker that shares a queue with others is "idle" here also while it runs an element.
+
+# For so many heartbeats that are left out a worker is silent, and for so many it is given up.
+silent_after <- 3
+given_up_after <- 10
+
+workers_new <- function() {
+  table <- new.env(parent = emptyenv())
+  table$rows <- list()
+  table$awaited <- 0L # of those that were started first: how many have no fate yet
+  table$begun <- FALSE # all of them have
+  table$reasons <- character() # why some could not be started
+  table$promising <- FALSE # some have promised heartbeats
+  table$given_up <- integer() # gone by the driver's judgement: what they still tell is not heard
+  table
+}
+
+workers_set <- function(run, id, field, value) {
+  run$workers$rows[[id]][[field]] <- value
+}
+
+workers_field <- function(run, field, type) {
+  vapply(run$workers$rows, function(row) row[[field]], type)
+}
+
+# Numbers of the workers in one of these states.
+workers_in <- function(run, states) {
+  which(workers_field(run, "state", "") %in% states)
+}
+
+workers_alive <- function(run) workers_in(run, c("idle", "busy", "silent"))
+
+workers_count <- function(run) length(workers_alive(run))
+
+# Those that may begin something now.
+workers_idle <- function(run) {
+  idle <- workers_in(run, "idle")
+  idle[workers_field(run, "worker", 0L)[idle] <= run$active]
+}
+
+workers_start <- function(run, places) {
+  table <- run$workers
+  ids <- length(table$rows) + seq_along(places)
+  now <- .Call(ffi_clock)
+  row <- list(
+    worker = NA_integer_, host = NA_character_, pid = NA_integer_, state = "starting",
+    start = now - run$clock, end = NA_real_, exit = "stopped", peak_memory = NA_real_,
+    base = NA_real_, heard = now, heartbeat = Inf
+  )
+  for (k in seq_along(ids)) {
+    row$worker <- places[[k]]
+    table$rows[[ids[[k]]]] <- row
+  }
+  if (!table$begun) table$awaited <- table$awaited + length(ids)
+  run$executor$start(ids, places)
+}
+
+take_joined <- function(run, event) {
+  id <- event$worker
+  row <- run$workers$rows[[id]]
+  if (row$state != "starting") {
+    return(invisible())
+  }
+  now <- .Call(ffi_clock)
+  row[c("host", "pid", "shares", "watched", "cores", "heartbeat")] <-
+    event[c("host", "pid", "shares", "watched", "cores", "heartbeat")]
+  row$start <- event$time - run$clock
+  row$heard <- now
+  run$workers$rows[[id]] <- row
+  if (is.finite(row$heartbeat)) run$workers$promising <- TRUE
+  unfit <- worker_unfit(run, row)
+  if (!is.null(unfit)) {
+    worker_not_started(run, id, unfit, row$host)
+  } else if (is.null(run$executor$admit)) {
+    take_ready(run, event)
+  } else {
+    run$executor$admit(id, worker_share(run, row))
+  }
+}
+
+# Why a worker cannot do what the run needs; NULL if it can.
+worker_unfit <- function(run, row) {
+  near <- run$task$near
+  limited <- "a limit of time or memory"
+  if (!row$shares && (!is.null(near) || (limits_any(run) && !row$watched))) {
+    need <- if (is.null(near)) limited else near
+    paste0("it shares no memory with this session, which ", need, " needs")
+  } else if (!row$watched && limits_any(run)) {
+    paste0("what it does cannot be watched from here, which ", limited, " needs")
+  }
+}
+
+# Its part of the cores of its machine. Of those that have not joined it is not known where they are:
+# they count as being there.
+worker_share <- function(run, row) {
+  if (is.na(row$cores)) {
+    return(run$share)
+  }
+  hosts <- workers_field(run, "host", "")
+  states <- workers_field(run, "state", "")
+  there <- states != "gone" & (is.na(hosts) & is.na(row$host) | hosts %in% row$host)
+  share <- max(1L, row$cores %/% max(1L, sum(there | states == "starting" & is.na(hosts))))
+  run$share <- share # for the record
+  share
+}
+
+take_ready <- function(run, event) {
+  id <- event$worker
+  row <- run$workers$rows[[id]]
+  if (row$state != "starting") {
+    return(invisible())
+  }
+  row$state <- "idle"
+  row$heard <- .Call(ffi_clock)
+  if (is.finite(run$control$memory)) row$base <- run$executor$measure(id, "memory")
+  run$workers$rows[[id]] <- row
+  host <- worker_host(row)
+  if (is.null(run$oom_kills[[host]])) {
+    run$oom_kills[[host]] <- run$executor$measure(id, "oom_kills")
+  }
+  workers_settle(run)
+}
+
+worker_host <- function(row) if (is.na(row$host)) "here" else row$host
+
+# One that was never ready. If it was to take another's place, the run goes on with those that are left.
+worker_not_started <- function(run, id, reason, host = NULL) {
+  if (!is.null(reason)) {
+    if (!is.null(host) && !is.na(host)) reason <- sprintf("worker %d (%s): %s", id, host, reason)
+    run$workers$reasons <- c(run$workers$reasons, reason)
+  }
+  workers_set(run, id, "state", "gone")
+  workers_set(run, id, "exit", "not started")
+  if (run$workers$begun) workers_suffice(run) else workers_settle(run)
+}
+
+# Once it is known of all that were started first: are there enough?
+workers_settle <- function(run) {
+  table <- run$workers
+  if (table$begun) {
+    return(invisible())
+  }
+  table$awaited <- table$awaited - 1L
+  if (table$awaited > 0L) {
+    return(invisible())
+  }
+  table$begun <- TRUE
+  alive <- workers_alive(run)
+  started <- length(alive)
+  if (started < workers_least(run)) {
+    reason <- if (length(table$reasons) > 0L) table$reasons[[1L]] else "none of them has answered"
+    signal_error(error_start(run$places, reason, run$executor$advice))
+  }
+  if (started < run$places) {
+    # Their places are the first ones.
+    for (k in seq_along(alive)) workers_set(run, alive[[k]], "worker", k)
+    queue_limit(run, started)
+    if (length(table$reasons) > 0L) {
+      warning(warning_workers(started, run$places, table$reasons[[1L]]))
+    }
+  }
+}
+
+workers_least <- function(run) {
+  least <- run$executor$min_workers
+  min(if (is.null(least)) 1L else least, run$places)
+}
+
+# After a worker has left for good.
+workers_suffice <- function(run) {
+  if (run$done >= run$n || length(workers_in(run, "starting")) > 0L) {
+    return(invisible())
+  }
+  alive <- workers_alive(run)
+  if (length(alive) < workers_least(run)) {
+    reason <- if (length(alive) == 0L) {
+      "the last worker has died and no other can be started"
+    } else {
+      sprintf("only %d of them are left and no other can be started", length(alive))
+    }
+    signal_error(error_start(run$active, reason))
+  }
+  places <- workers_field(run, "worker", 0L)[alive]
+  if (min(places) > run$active) queue_limit(run, min(places))
+}
+
+# A worker that has left has a place to be filled as long as there is work for it.
+worker_replace <- function(run, place) {
+  if (run$stopping || run$done >= run$n || place > run$active) {
+    return(invisible())
+  }
+  workers_start(run, place)
+}
+
+take_left <- function(run, event) {
+  id <- event$worker
+  row <- run$workers$rows[[id]]
+  if (row$state == "gone") {
+    return(invisible())
+  }
+  if (row$state == "starting") {
+    return(worker_not_started(run, id, event$reason, event$host))
+  }
+  row[c("end", "exit", "peak_memory", "state")] <- list(
+    .Call(ffi_clock) - run$clock, format_exit(event$signal, event$status), event$peak, "gone"
+  )
+  run$workers$rows[[id]] <- row
+  begun <- if (is.null(event$index)) queue_begun(run, id) else event
+  queue_return(run, id, begun$index)
+  tasks_note(run$tasks, list(
+    index = begun$index, worker = id, start = begun$start,
+    end = if (is.null(begun$end)) .Call(ffi_clock) else begun$end
+  ))
+  if (length(begun$index) == 0L) count_idle_death(run, event)
+  for (index in begun$index) {
+    take_death(run, event, row, index)
+  }
+  worker_replace(run, row$worker)
+  workers_suffice(run)
+}
+
+take_heartbeat <- function(run, event) {
+  row <- run$workers$rows[[event$worker]]
+  run$workers$rows[[event$worker]]$heard <- .Call(ffi_clock)
+  if (row$state == "silent") {
+    busy <- length(queue_given(run, event$worker)) > 0L
+    workers_set(run, event$worker, "state", if (busy) "busy" else "idle")
+  }
+}
+
+# Workers that have not been heard of for too long, in any state.
+workers_watch <- function(run) {
+  table <- run$workers
+  patience <- run$executor$patience
+  starting <- if (is.null(patience)) integer() else workers_in(run, "starting")
+  if (!table$promising && length(starting) == 0L) {
+    return(invisible())
+  }
+  now <- .Call(ffi_clock)
+  since <- now - workers_field(run, "heard", 0)
+  for (id in starting[since[starting] > patience]) {
+    worker_not_started(
+      run, id, sprintf("it did not answer within %s", format_seconds(patience)),
+      table$rows[[id]]$host
+    )
+  }
+  promised <- workers_field(run, "heartbeat", 0)
+  for (id in intersect(workers_alive(run), which(since > silent_after * promised))) {
+    workers_set(run, id, "state", "silent")
+    if (since[[id]] > given_up_after * promised[[id]]) worker_give_up(run, id)
+  }
+}
+
+# If it lives it is ended; nothing that it still tells counts.
+worker_give_up <- function(run, id) {
+  run$workers$given_up <- c(run$workers$given_up, id)
+  run$executor$signal(id, signals_of("SIGKILL"))
+  take_left(run, list(
+    worker = id, signal = NA_integer_, status = NA_integer_, peak = NA_real_, oom = -1,
+    backtrace = ""
+  ))
+}
+
+# How long the driver may sleep without missing that somebody is silent.
+workers_wait <- function(run) {
+  if (run$workers$promising) {
+    min(workers_field(run, "heartbeat", 0)) / 2
+  } else if (!is.null(run$executor$patience) && !run$workers$begun) {
+    run$executor$patience / 4
+  } else {
+    Inf
+  }
+}
+
+# What the executor has found when it was stopped.
+workers_note_stop <- function(run, stopped) {
+  for (k in seq_along(stopped$worker)) {
+    id <- stopped$worker[[k]]
+    if (run$workers$rows[[id]]$state != "gone") workers_set(run, id, "peak_memory", stopped$peak[[k]])
+  }
+  if (!is.null(stopped$begun)) {
+    return(tasks_note(run$tasks, stopped$begun))
+  }
+  for (id in workers_alive(run)) {
+    begun <- queue_begun(run, id)
+    tasks_note(run$tasks, list(index = begun$index, worker = id, start = begun$start))
+  }
+}

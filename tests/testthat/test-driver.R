@@ -1,0 +1,266 @@
+# What the driver decides, by workers that are only told of.
+
+on_test <- function(...) par_control(progress = FALSE, dump = "no", seed = FALSE, ...)
+
+run_script <- function(n, on, ...) {
+  par_lapply(seq_len(n), identity, .on = on, .control = on_test(...))
+}
+
+numbers_of <- function(n) as.list(-as.numeric(seq_len(n)))
+
+test_that("work begins with the first worker; who joins late takes part", {
+  on <- on_script(3L,
+    function(place) list(script_joined(2L)),
+    function(place) {
+      expect_identical(place$log, c("start 1 2 3", "give 2 1"))
+      list(script_done(place, 2L), script_joined(1L))
+    },
+    function(place) {
+      expect_match(place$log, "^give 1 ", all = FALSE)
+      list(script_done(place, 2L), script_done(place, 1L), script_joined(3L))
+    }
+  )
+  expect_identical(run_script(20, on), numbers_of(20))
+  expect_match(on$place$log, "^give 3 ", all = FALSE)
+  expect_identical(sort(par_last()$workers$pid), 1001:1003)
+})
+
+test_that("all elements may be done before the last worker has joined", {
+  on <- on_script(2L, function(place) list(script_joined(1L)))
+  expect_silent(got <- run_script(5, on))
+  expect_identical(got, numbers_of(5))
+  expect_identical(par_last()$workers$pid, 1001L)
+})
+
+test_that("those that leave while starting are missed once, by number", {
+  on <- on_script(3L,
+    function(place) {
+      list(script_joined(2L), regatta:::event_not_started(1L, "no room", "east"))
+    },
+    function(place) list(regatta:::event_not_started(3L, "no room", "west"))
+  )
+  warned <- expect_warning(
+    got <- run_script(9, on),
+    "only 1 of 3 workers could be started: worker 1 (east): no room", fixed = TRUE,
+    class = "regatta_warning_workers"
+  )
+  expect_identical(warned$started, 1L)
+  expect_identical(got, numbers_of(9))
+  expect_false(any(grepl("start 4", on$place$log)))
+})
+
+test_that("none that starts, or fewer than must, is an error with the reason", {
+  none <- on_script(2L,
+    function(place) {
+      list(
+        regatta:::event_not_started(1L, "no room"), regatta:::event_not_started(2L, "no room")
+      )
+    }
+  )
+  failed <- expect_error(run_script(3, none), class = "regatta_error_start")
+  expect_match(conditionMessage(failed), "cannot start any of 2 workers: no room.", fixed = TRUE)
+  expect_identical(utils::tail(none$place$log, 1L), "stop")
+  few <- on_script(3L, min_workers = 2L,
+    function(place) {
+      list(
+        script_joined(1L), regatta:::event_not_started(2L, "no room"),
+        regatta:::event_not_started(3L, "no room")
+      )
+    }
+  )
+  expect_error(run_script(30, few), class = "regatta_error_start")
+})
+
+test_that("a worker that says nothing is not waited for longer than the executor asks", {
+  on <- on_script(2L, patience = 0.05, function(place) list(script_joined(2L)))
+  place <- on$place
+  slow <- function(place) {
+    Sys.sleep(0.02)
+    list()
+  }
+  place$steps <- c(place$steps, rep(list(slow), 5))
+  expect_warning(got <- run_script(4, on), "did not answer within", class = "regatta_warning_workers")
+  expect_identical(got, numbers_of(4))
+  expect_error(
+    run_script(4, on_script(1L, patience = 0.02)), "did not answer", class = "regatta_error_start"
+  )
+})
+
+test_that("a lost worker loses one element; the rest of its batch goes to others at once", {
+  on <- on_script(2L,
+    function(place) list(script_joined(1L), script_joined(2L)),
+    function(place) list(script_done(place, 1L, 1), script_left(1L)),
+    function(place) {
+      place$given[1L] <- list(NULL)
+      list(script_joined(3L))
+    }
+  )
+  got <- suppressWarnings(run_script(12, on, batch = 3, errors = "collect"))
+  # of elements 1 to 3 the first has ended, so that the worker was at the second
+  expect_s3_class(got[[2L]], "regatta_error_death")
+  expect_identical(got[-2L], numbers_of(12)[-2L])
+  expect_true("start 3" %in% on$place$log)
+  workers <- par_last()$workers
+  expect_identical(workers$worker, c(1L, 2L, 1L)) # the third has the place of the first
+  expect_identical(workers$exit[[1L]], "signal 9 (SIGKILL)")
+  expect_match(on$place$log, "^give [23] 3( |$)", all = FALSE)
+})
+
+test_that("a worker that leaves between elements costs none, but not without end", {
+  on <- on_script(1L,
+    function(place) list(script_joined(1L)),
+    function(place) {
+      place$given[1L] <- list(NULL)
+      list(script_left(1L, index = numeric(), start = numeric()), script_joined(2L))
+    }
+  )
+  expect_identical(run_script(3, on), numbers_of(3))
+  dying <- function(place) {
+    w <- length(grep("^start", place$log))
+    place$given[w] <- list(NULL)
+    list(script_joined(w), script_left(w, index = numeric(), start = numeric()))
+  }
+  on <- do.call(on_script, c(list(1L), rep(list(dying), 20)))
+  expect_error(run_script(3, on), "in a row ended before they began", class = "regatta_error_start")
+})
+
+test_that("when the last has gone and no other comes the run ends with an error", {
+  on <- on_script(1L,
+    function(place) list(script_joined(1L)),
+    function(place) {
+      place$given[1L] <- list(NULL)
+      list(script_left(1L), regatta:::event_not_started(2L, NULL))
+    }
+  )
+  expect_error(
+    run_script(3, on, errors = "collect"), "last worker has died", class = "regatta_error_start"
+  )
+})
+
+test_that("a worker that keeps no promise is silent, then given up; what it says later is not heard", {
+  quiet <- function(place) {
+    Sys.sleep(0.02)
+    list()
+  }
+  late <- NULL
+  on <- on_script(2L,
+    function(place) list(script_joined(1L, heartbeat = 0.01), script_joined(2L)),
+    function(place) {
+      late <<- script_done(place, 1L) # on its way
+      list(script_done(place, 2L))
+    }
+  )
+  on$place$steps <- c(on$place$steps, rep(list(quiet), 8), function(place) list(late))
+  got <- run_script(8, on, retries = 1)
+  expect_identical(got, numbers_of(8))
+  expect_true("signal 1 9" %in% on$place$log)
+  tries <- par_last()$tries
+  expect_identical(tries$index, 1L)
+  expect_identical(as.character(tries$status), "death")
+  expect_identical(par_last()$elements$try, c(2L, rep(1L, 7)))
+})
+
+test_that("a silent worker that is heard of again goes on", {
+  on <- on_script(1L,
+    function(place) list(script_joined(1L, heartbeat = 0.2)),
+    function(place) list(script_done(place, 1L)),
+    function(place) {
+      Sys.sleep(0.7) # it is silent when this is over, and has had nothing to do
+      place$given[1L] <- list(NULL)
+      list(list(type = "heartbeat", worker = 1L))
+    },
+    function(place) {
+      place$given[[1L]] <- list(elements = c(2, 3, 4), tries = rep(1L, 3))
+      list()
+    }
+  )
+  expect_identical(run_script(4, on, batch = 3), numbers_of(4))
+  expect_false(any(grepl("signal", on$place$log)))
+  expect_identical(nrow(par_last()$workers), 1L)
+})
+
+test_that("batches grow as those of the shared queue do, or have the size that was asked for", {
+  on <- on_script(1L, function(place) list(script_joined(1L)))
+  run_script(200, on)
+  sizes <- lengths(strsplit(grep("^give", on$place$log, value = TRUE), " ")) - 2L
+  expect_identical(sizes[1:3], c(1L, 4L, 16L))
+  expect_true(all(diff(utils::tail(sizes, 3L)) <= 0)) # half of what is left
+  on <- on_script(1L, function(place) list(script_joined(1L)))
+  run_script(10, on, batch = 2)
+  sizes <- lengths(strsplit(grep("^give", on$place$log, value = TRUE), " ")) - 2L
+  expect_identical(unique(sizes), 2L)
+})
+
+test_that("with fewer workers for retries the last places are given nothing more", {
+  failing <- function(place) {
+    done <- script_done(place, 2L)
+    done$error <- list(
+      cnd = simpleError("no"), calls = list(), interrupted = FALSE, locals = NULL, dump = NULL
+    )
+    done$values <- NULL
+    list(done)
+  }
+  on <- on_script(2L, function(place) list(script_joined(1L), script_joined(2L)), failing)
+  expect_identical(
+    run_script(6, on, batch = 1, retries = 1, retry_workers = "fewer"), numbers_of(6)
+  )
+  expect_identical(grep("^give 2", on$place$log, value = TRUE), "give 2 2")
+})
+
+test_that("a limit interrupts by element, then the worker is asked, then ended", {
+  held <- function(place) {
+    Sys.sleep(0.02)
+    list()
+  }
+  limit_grace <- get("limit_grace", asNamespace("regatta"))
+  local_function("limit_grace", limit_grace / 100)
+  on <- on_script(1L, function(place) list(script_joined(1L)))
+  on$place$steps <- c(on$place$steps, rep(list(held), 4), function(place) {
+    place$given[1L] <- list(NULL)
+    list(script_left(1L), regatta:::event_not_started(2L, NULL))
+  })
+  expect_error(run_script(1, on, timeout = 0.5, errors = "stop"), class = "regatta_error_timeout")
+  steps <- grep("^(interrupt|signal)", on$place$log, value = TRUE)
+  expect_identical(steps, c("interrupt 1 1", "signal 1 15", "signal 1 9"))
+})
+
+test_that("what a worker cannot do is said by the driver, and such a worker gets nothing", {
+  far <- function(place) list(script_joined(1L, host = "east", shares = FALSE, watched = FALSE))
+  expect_error(
+    run_script(2, on_script(1L, far), timeout = 5),
+    "worker 1 (east): it shares no memory with this session, which a limit of time or memory needs",
+    fixed = TRUE
+  )
+  near <- function(place) list(script_joined(1L, watched = FALSE))
+  expect_error(
+    run_script(2, on_script(1L, near), memory = "1GB"),
+    "what it does cannot be watched from here, which a limit of time or memory needs"
+  )
+  expect_error(
+    shm_fill(10, sqrt, .on = on_script(1L, far), .control = on_test()),
+    "it shares no memory with this session, which shm_fill() needs", fixed = TRUE
+  )
+})
+
+test_that("a worker is ready when it has taken what the run needs, with its part of its host's cores", {
+  east <- function(w) script_joined(w, host = "east", cores = 8L, shares = FALSE, watched = FALSE)
+  west <- function(w) script_joined(w, host = "west", cores = 6L, shares = FALSE, watched = FALSE)
+  ready <- function(w) list(type = "ready", worker = w)
+  on <- on_script(3L, admit = TRUE,
+    function(place) list(east(1L), west(2L), east(3L)),
+    function(place) {
+      expect_false(any(grepl("give", place$log)))
+      list(ready(2L))
+    },
+    function(place) {
+      expect_true("give 2 1" %in% place$log)
+      list(ready(1L), regatta:::event_not_started(3L, "a package is missing", "east"))
+    }
+  )
+  expect_warning(got <- run_script(6, on), "worker 3 (east): a package is missing", fixed = TRUE)
+  expect_identical(got, numbers_of(6))
+  # of those that have not joined it is not known where they are
+  expect_identical(
+    grep("^admit", on$place$log, value = TRUE), c("admit 1 2", "admit 2 3", "admit 3 4")
+  )
+})
