@@ -94,7 +94,8 @@ queue_ended <- function(run, event) {
     given <- queue$given[[id]]
     queue$given[[id]] <- given[!given %in% mine]
     queue$since[[id]] <- .Call(ffi_clock)
-    if (length(queue$given[[id]]) == 0L) workers_set(run, id, "state", "idle")
+    done <- length(queue$given[[id]]) == 0L
+    if (done && run$workers$rows[[id]]$state != "gone") workers_set(run, id, "state", "idle")
   }
 }
 

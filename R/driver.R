@@ -121,10 +121,10 @@ take_ended <- function(run, event) {
   if (run$workers$promising) {
     for (id in unique(event$worker)) take_heartbeat(run, list(worker = id))
   }
-  queue_ended(run, event)
   if (length(run$workers$given_up) > 0L) {
     event <- drop_late(run, event)
   }
+  queue_ended(run, event)
   if (length(event$index) == 0L) {
     return(invisible())
   }

@@ -27,7 +27,7 @@ typedef struct {
   int64_t end;   /* monotonic ns, 0: not finished */
   int64_t bytes; /* size of the encoded result */
   int32_t worker;
-  int32_t tries; /* how often the element was begun */
+  int32_t tries; /* which try it is; written by the parent before it is queued */
 } rg_task;
 
 typedef struct {

@@ -72,7 +72,7 @@ int main(void) {
         FIELD(rg_task, end, "end, monotonic ns; 0: not finished", "likewise"),
         FIELD(rg_task, bytes, "size of the encoded result", "likewise"),
         FIELD(rg_task, worker, "worker", "likewise"),
-        FIELD(rg_task, tries, "how often it was begun", "likewise"));
+        FIELD(rg_task, tries, "which try it is", "parent, before it is queued"));
   TABLE(rg_slot, "one for each worker",
         FIELD(rg_slot, current, "element being run, -1 between elements", "worker"),
         FIELD(rg_slot, begun, "how many elements it has begun, retries too", "worker"),

@@ -146,7 +146,7 @@ test_that("a worker that keeps no promise is silent, then given up; what it says
   on <- on_script(2L,
     function(place) list(script_joined(1L, heartbeat = 0.01), script_joined(2L)),
     function(place) {
-      late <<- script_done(place, 1L) # on its way
+      late <<- script_done(place, 1L) # on its way, and the last that is heard
       list(script_done(place, 2L))
     }
   )
@@ -217,7 +217,7 @@ test_that("a limit interrupts by element, then the worker is asked, then ended",
   on <- on_script(1L, function(place) list(script_joined(1L)))
   on$place$steps <- c(on$place$steps, rep(list(held), 4), function(place) {
     place$given[1L] <- list(NULL)
-    list(script_left(1L), regatta:::event_not_started(2L, NULL))
+    list(script_left(1L))
   })
   expect_error(run_script(1, on, timeout = 0.5, errors = "stop"), class = "regatta_error_timeout")
   steps <- grep("^(interrupt|signal)", on$place$log, value = TRUE)
