@@ -134,7 +134,8 @@ check_r <- function(root, floors) {
   wrong <- lapply(which(!is.na(own)), function(i) {
     check_r_file(homes$files[i], homes$parsed[[i]], own[[i]], homes$home, own)
   })
-  kinds <- lapply(which(own %in% floors_without_kinds), function(i) {
+  asked <- own %in% floors_without_kinds & !grepl(makers_of_places, homes$files)
+  kinds <- lapply(which(asked), function(i) {
     sprintf("R/%s (floor %d) names a kind of worker: %s", homes$files[i], own[[i]], kinds_in(homes$parsed[[i]]))
   })
   c(without_floor(file.path("R", homes$files), own), unlist(c(wrong, kinds), use.names = FALSE))
@@ -145,6 +146,7 @@ check_r <- function(root, floors) {
 kinds_of_workers <- "fork|cluster|ssh|slurm"
 foreign_names <- "mc.force.fork"
 floors_without_kinds <- c(4L, 5L)
+makers_of_places <- "^cluster-" # what `.on` is given is made by functions that say what it is
 
 # All names and strings of an expression.
 words_of <- function(expr) {
