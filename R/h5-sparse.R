@@ -98,6 +98,56 @@ h5_sparse_totals <- function(m, axes, what, call) {
   found[order(order)]
 }
 
+`[.h5_sparse` <- function(x, i, j, drop = TRUE) {
+  single <- nargs() - (!missing(drop)) < 3L
+  if (single && !missing(i)) {
+    abort_argument("i", i, "one of two subscripts: `m[i, j]`; a matrix in a file has no single ones")
+  }
+  rows <- if (missing(i)) NULL else h5_positions(i, x, 1L)
+  columns <- if (missing(j)) NULL else h5_positions(j, x, 2L)
+  part <- h5_sparse_part(x, rows, columns)
+  if (isTRUE(drop) && !single && any(dim(part) == 1L)) drop(as.matrix(part)) else part
+}
+
+as.matrix.h5_sparse <- function(x, ...) {
+  as.matrix(h5_sparse_part(x, NULL, NULL))
+}
+
+# A dgCMatrix of the package Matrix. From the file come entries of rising positions, each once; what was
+# asked for is made of them in memory.
+h5_sparse_part <- function(x, rows, columns, call = rlang::caller_env()) {
+  rlang::check_installed("Matrix", "for parts of sparse matrices", call = call)
+  fields <- unclass(x)
+  major <- if (fields$transposed) 3L - fields$major else fields$major
+  chosen <- list(rows, columns)
+  rising <- lapply(chosen, function(at) if (!is.null(at)) sort(unique(at)))
+  minor <- rising[[3L - major]]
+  to <- if (!is.null(minor)) replace(rep(-1L, dim(x)[[3L - major]]), minor, seq_along(minor) - 1L)
+  member <- function(part) paste0(fields$name, "/", part)
+  found <- h5_call(
+    ffi_h5_sparse_read, c(fields$path, member("data"), member("indices"), member("indptr")),
+    as.double(dim(x)[c(major, 3L - major)]), rising[[major]], to, h5_threads(NULL),
+    call = call
+  )
+  if (found$rounded) warning(warning_rounded(h5_place(x)))
+  extent <- ifelse(lengths(chosen) > 0L | !vapply(chosen, is.null, NA), lengths(rising), dim(x))
+  entries <- list(p = found$pointers, x = found$value, index1 = FALSE)
+  entries[[if (major == 2L) "i" else "j"]] <- found$index
+  part <- do.call(Matrix::sparseMatrix, c(entries, list(dims = extent)))
+  again <- lapply(1:2, function(k) {
+    if (is.null(chosen[[k]])) TRUE else match(chosen[[k]], rising[[k]])
+  })
+  if (!all(vapply(again, function(at) isTRUE(at) || identical(at, seq_along(at)), NA))) {
+    part <- part[again[[1L]], again[[2L]], drop = FALSE]
+  }
+  names <- dimnames(x)
+  for (k in 1:2) {
+    if (!is.null(names[[k]]) && !is.null(chosen[[k]])) names[[k]] <- names[[k]][chosen[[k]]]
+  }
+  if (!is.null(names)) dimnames(part) <- names
+  part
+}
+
 dim.h5_sparse <- dim.h5_matrix
 
 dimnames.h5_sparse <- dimnames.h5_matrix

@@ -1,6 +1,7 @@
 .onLoad <- function(libname, pkgname) {
   the$pid <- Sys.getpid()
   progress_register("progressr", progressr_backend)
+  delayedarray_hook()
 }
 
 # The library stays when the namespace goes: vectors in shared memory outlive it, and their data and

@@ -14,6 +14,7 @@
 #include "h5-read.hpp"
 #include "h5-sparse.hpp"
 #include "h5-stats.hpp"
+#include "h5-write.hpp"
 
 #if defined(REGATTA_WITH_LIBDEFLATE)
 #include <libdeflate.h>
@@ -227,6 +228,102 @@ SEXP ffi_h5_sparse_stats(SEXP names, SEXP extents, SEXP groups, SEXP counts, SEX
   });
 }
 
+SEXP ffi_h5_sparse_read(SEXP names, SEXP extents, SEXP majors, SEXP minors, SEXP threads) {
+  return guarded([&] {
+    const SparseNames where = {string_of(names, 0), string_of(names, 1), string_of(names, 2),
+                               string_of(names, 3)};
+    const std::uint64_t size[] = {static_cast<std::uint64_t>(REAL(extents)[0]),
+                                  static_cast<std::uint64_t>(REAL(extents)[1])};
+    const Selection chosen = selection_of(majors, size[0]);
+    std::vector<int> to;
+    if (minors != R_NilValue) to.assign(INTEGER(minors), INTEGER(minors) + XLENGTH(minors));
+    SparsePart part;
+    read_sparse(where, size[0], size[1], chosen, to, threads_of(threads), &part);
+    RList list({"pointers", "index", "value", "rounded"});
+    list.set(0, r_doubles(part.pointers));
+    list.set(1, callR([&] {
+      SEXP out = Rf_allocVector(INTSXP, static_cast<R_xlen_t>(part.index.size()));
+      if (!part.index.empty()) std::copy(part.index.begin(), part.index.end(), INTEGER(out));
+      return out;
+    }));
+    list.set(2, r_doubles(part.value));
+    list.set(3, r_logical(part.rounded));
+    return list.get();
+  });
+}
+
+/* `dim` and `chunk` as R has them: rows first, which run along the lines of the file. */
+static Plan plan_of(SEXP dim, SEXP chunk, SEXP type, SEXP level, SEXP shuffle) {
+  static const Type types[] = {Type::i8,  Type::u8,  Type::i16, Type::u16,
+                               Type::i32, Type::u32, Type::f32, Type::f64};
+  const std::string word = string_of(type);
+  Plan plan;
+  plan.type = Type::f16;
+  for (Type one : types) {
+    if (word == name_of(one)) plan.type = one;
+  }
+  for (int k = 0; k < 2; ++k) {
+    plan.extent[k] = static_cast<std::uint64_t>(REAL(dim)[1 - k]);
+    plan.chunk[k] = static_cast<std::uint64_t>(REAL(chunk)[1 - k]);
+  }
+  plan.level = INTEGER(level)[0];
+  plan.shuffle = LOGICAL(shuffle)[0] != 0;
+  return plan;
+}
+
+SEXP ffi_h5_create(SEXP path, SEXP name, SEXP dim, SEXP chunk, SEXP type, SEXP level, SEXP shuffle) {
+  return guarded([&] {
+    bool created = false;
+    create_dataset(string_of(path), string_of(name), plan_of(dim, chunk, type, level, shuffle), &created);
+    return r_logical(created);
+  });
+}
+
+SEXP ffi_h5_remove(SEXP path, SEXP name) {
+  return guarded([&] {
+    remove_dataset(string_of(path), string_of(name));
+    return R_NilValue;
+  });
+}
+
+SEXP ffi_h5_encode(SEXP values, SEXP dim, SEXP chunk, SEXP type, SEXP level, SEXP shuffle) {
+  return guarded([&] {
+    const Plan plan = plan_of(dim, chunk, type, level, shuffle);
+    const Block block = {TYPEOF(values) == REALSXP ? REAL(values) : nullptr,
+                         TYPEOF(values) == REALSXP ? nullptr
+                         : TYPEOF(values) == LGLSXP ? LOGICAL(values) : INTEGER(values),
+                         plan.extent[0], plan.extent[1]};
+    const std::vector<std::vector<unsigned char>> chunks = encode_chunks(plan, block);
+    return callR([&] {
+      SEXP out = PROTECT(Rf_allocVector(VECSXP, static_cast<R_xlen_t>(chunks.size())));
+      for (std::size_t i = 0; i < chunks.size(); ++i) {
+        SEXP one = Rf_allocVector(RAWSXP, static_cast<R_xlen_t>(chunks[i].size()));
+        SET_VECTOR_ELT(out, static_cast<R_xlen_t>(i), one);
+        std::copy(chunks[i].begin(), chunks[i].end(), RAW(one));
+      }
+      UNPROTECT(1);
+      return out;
+    });
+  });
+}
+
+SEXP ffi_h5_put(SEXP path, SEXP name, SEXP at, SEXP count, SEXP chunks) {
+  return guarded([&] {
+    std::uint64_t first[2], many[2];
+    for (int k = 0; k < 2; ++k) {
+      first[k] = static_cast<std::uint64_t>(REAL(at)[1 - k]);
+      many[k] = static_cast<std::uint64_t>(REAL(count)[1 - k]);
+    }
+    std::vector<StoredChunk> bytes;
+    for (R_xlen_t i = 0; i < XLENGTH(chunks); ++i) {
+      SEXP one = VECTOR_ELT(chunks, i);
+      bytes.push_back(StoredChunk{RAW(one), static_cast<std::size_t>(XLENGTH(one))});
+    }
+    put_chunks(string_of(path), string_of(name), first, many, bytes);
+    return R_NilValue;
+  });
+}
+
 #else
 
 /* Not a failure of the call: R code says what to install. */
@@ -239,5 +336,10 @@ SEXP ffi_h5_values(SEXP, SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_read(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_stats(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_sparse_stats(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_sparse_read(SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_create(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_remove(SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_encode(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_put(SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
 
 #endif

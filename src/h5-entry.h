@@ -36,6 +36,20 @@ SEXP ffi_h5_stats(SEXP path, SEXP name, SEXP plane, SEXP groups, SEXP counts, SE
 SEXP ffi_h5_sparse_stats(SEXP names, SEXP extents, SEXP groups, SEXP counts, SEXP wanted, SEXP threads,
                          SEXP memory);
 
+/* Entries of the chosen major indices, NULL or rising from 1. `minors`: NULL, or what becomes of each minor
+   index, from 0, -1 if it is left out. */
+SEXP ffi_h5_sparse_read(SEXP names, SEXP extents, SEXP majors, SEXP minors, SEXP threads);
+
+/* A new dataset; whether the file is new, too. Extents are R's: rows, columns. */
+SEXP ffi_h5_create(SEXP path, SEXP name, SEXP dim, SEXP chunk, SEXP type, SEXP level, SEXP shuffle);
+SEXP ffi_h5_remove(SEXP path, SEXP name);
+
+/* The chunks of a matrix as such a dataset stores them: a list of raw vectors. */
+SEXP ffi_h5_encode(SEXP values, SEXP dim, SEXP chunk, SEXP type, SEXP level, SEXP shuffle);
+
+/* Puts them into the dataset: `count` chunks along rows and columns, the first at `at`, from 0. */
+SEXP ffi_h5_put(SEXP path, SEXP name, SEXP at, SEXP count, SEXP chunks);
+
 #ifdef __cplusplus
 }
 #endif

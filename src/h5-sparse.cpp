@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include <regatta/core/for.hpp>
 #include <regatta/core/local.hpp>
 #include <regatta/core/progress.hpp>
 
@@ -179,6 +180,32 @@ void add_entries(const unsigned char* values, const std::vector<std::size_t>& ce
                 names.path, names.indices);
 }
 
+[[noreturn]] void fail_outside(const SparseNames& names, std::uint64_t entry, std::uint64_t minors) {
+  throw failure("entry " + std::to_string(entry + 1) + " of " + place(names.path, names.indices) +
+                    " is outside of the " + std::to_string(minors) + " that the matrix has",
+                names.path, names.indices);
+}
+
+/* The three vectors, if they fit together. */
+struct SparseFile {
+  SparseFile(const SparseNames& names, std::uint64_t majors)
+      : data(names.path, names.data), indices(names.path, names.indices) {
+    if (data.size() != indices.size()) {
+      throw failure(place(names.path, names.data) + " has " + std::to_string(data.size()) + " entries, `" +
+                        names.indices + "` has " + std::to_string(indices.size()),
+                    names.path, names.data);
+    }
+    pointers = read_pointers(names, data.size());
+    if (pointers.size() - 1 != majors) {
+      throw failure(place(names.path, names.pointers) + " is for " + std::to_string(pointers.size() - 1) +
+                        " rows or columns, the shape says " + std::to_string(majors),
+                    names.path, names.pointers);
+    }
+  }
+  const Column data, indices;
+  std::vector<std::uint64_t> pointers;
+};
+
 /* What is not stored is zero. */
 template <class Class>
 void add_zeros(const SparseNames& names, const std::vector<std::int64_t>& sizes, std::size_t cells_each,
@@ -275,9 +302,7 @@ class Reduction {
       if (index == before) fail_twice(names_);
       before = index;
       if (index >= minors_) {
-        throw failure("entry " + std::to_string(begin + k + 1) + " of " + place(names_.path, names_.indices) +
-                          " is outside of the " + std::to_string(minors_) + " that the matrix has",
-                      names_.path, names_.indices);
+        fail_outside(names_, begin + k, minors_);
       }
       const int of_major = group_of(major_, now);
       const int of_minor = group_of(minor_, static_cast<std::size_t>(index));
@@ -311,22 +336,124 @@ class Reduction {
 void reduce_sparse(const SparseNames& names, std::uint64_t majors, std::uint64_t minors,
                    const Groups& major, const Groups& minor, const Wanted& wanted, const Limits& limits,
                    Results* of_major, Results* of_minor) {
-  const Column data(names.path, names.data), indices(names.path, names.indices);
-  if (data.size() != indices.size()) {
-    throw failure(place(names.path, names.data) + " has " + std::to_string(data.size()) + " entries, `" +
-                      names.indices + "` has " + std::to_string(indices.size()),
-                  names.path, names.data);
-  }
-  const std::vector<std::uint64_t> pointers = read_pointers(names, data.size());
-  if (pointers.size() - 1 != majors) {
-    throw failure(place(names.path, names.pointers) + " is for " + std::to_string(pointers.size() - 1) +
-                      " rows or columns, the shape says " + std::to_string(majors),
-                  names.path, names.pointers);
-  }
-  with_type(data.matrix().type(), [&](auto type) {
-    Reduction<decltype(type)>(names, data, indices, pointers, minors, major, minor, wanted)
+  const SparseFile file(names, majors);
+  with_type(file.data.matrix().type(), [&](auto type) {
+    Reduction<decltype(type)>(names, file.data, file.indices, file.pointers, minors, major, minor, wanted)
         .run(limits, of_major, of_minor);
   });
+}
+
+namespace {
+
+/* Entries of chosen major indices that lie together: so many of the chosen ones from `first` on. */
+struct Run {
+  std::size_t first, count;
+};
+
+struct Found {
+  std::vector<std::uint64_t> entries; /* of each major index of the run */
+  std::vector<int> index;
+  std::vector<double> value;
+  bool rounded;
+};
+
+/* Puts the entries of one major index into the order of their indices. */
+void sort_entries(Found* found, std::size_t from) {
+  int* const index = found->index.data();
+  const std::size_t end = found->index.size();
+  if (std::is_sorted(index + from, index + end)) return;
+  std::vector<std::pair<int, double>> both;
+  for (std::size_t k = from; k < end; ++k) both.emplace_back(index[k], found->value[k]);
+  std::sort(both.begin(), both.end(),
+            [](const std::pair<int, double>& a, const std::pair<int, double>& b) { return a.first < b.first; });
+  for (std::size_t k = from; k < end; ++k) {
+    index[k] = both[k - from].first;
+    found->value[k] = both[k - from].second;
+  }
+}
+
+}  // namespace
+
+void read_sparse(const SparseNames& names, std::uint64_t majors, std::uint64_t minors, const Selection& major,
+                 const std::vector<int>& minor_to, unsigned threads, SparsePart* part) {
+  const SparseFile file(names, majors);
+  const std::size_t size = static_cast<std::size_t>(major.size(majors));
+  const auto chosen = [&](std::size_t k) { return major.all ? k : static_cast<std::size_t>(major.index[k]); };
+  /* Neighbours come in one run, until it has enough entries for a thread. */
+  std::vector<Run> runs;
+  std::uint64_t entries = 0;
+  for (std::size_t k = 0; k < size; ++k) {
+    const bool follows = k > 0 && chosen(k) == chosen(k - 1) + 1 && entries < piece_entries;
+    if (!follows) {
+      runs.push_back(Run{k, 0});
+      entries = 0;
+    }
+    ++runs.back().count;
+    entries += file.pointers[chosen(k) + 1] - file.pointers[chosen(k)];
+  }
+  std::vector<Found> found(runs.size());
+  struct Reader {
+    Scratch data, indices;
+    std::vector<std::uint64_t> minor;
+    std::vector<double> values;
+  };
+  PerThread<Reader> readers;
+  parallelFor(std::size_t(0), runs.size(), [&](std::size_t i) {
+    Reader& reader = readers.local();
+    Found& out = found[i];
+    out.rounded = false;
+    const std::uint64_t begin = file.pointers[chosen(runs[i].first)];
+    const std::uint64_t end = file.pointers[chosen(runs[i].first + runs[i].count - 1) + 1];
+    file.indices.read_whole(begin, end, reader.indices, &reader.minor);
+    reader.values.resize(static_cast<std::size_t>(end - begin));
+    file.data.read(begin, end, reader.data, [&](const unsigned char* from, std::uint64_t first, std::size_t count) {
+      with_type(file.data.matrix().type(), [&](auto type) {
+        using T = decltype(type);
+        for (std::size_t k = 0; k < count; ++k) {
+          const T x = element_at<T>(from, k);
+          const bool missing = is_missing(x) && !Number<T>::real;
+          reader.values[static_cast<std::size_t>(first - begin) + k] =
+              missing ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(x);
+          out.rounded |= is_rounded(x);
+        }
+      });
+    });
+    for (std::size_t k = 0; k < runs[i].count; ++k) {
+      const std::size_t at = chosen(runs[i].first + k), before = out.index.size();
+      for (std::uint64_t e = file.pointers[at]; e < file.pointers[at + 1]; ++e) {
+        const std::uint64_t index = reader.minor[static_cast<std::size_t>(e - begin)];
+        if (index >= minors) fail_outside(names, e, minors);
+        const int to = minor_to.empty() ? static_cast<int>(index) : minor_to[static_cast<std::size_t>(index)];
+        if (to < 0) continue;
+        out.index.push_back(to);
+        out.value.push_back(reader.values[static_cast<std::size_t>(e - begin)]);
+      }
+      sort_entries(&out, before);
+      if (std::adjacent_find(out.index.begin() + static_cast<std::ptrdiff_t>(before), out.index.end()) !=
+          out.index.end()) {
+        fail_twice(names);
+      }
+      out.entries.push_back(out.index.size() - before);
+    }
+  }, threads);
+  part->rounded = false;
+  part->pointers.assign(1, 0.0);
+  std::uint64_t all = 0;
+  for (const Found& one : found) all += one.index.size();
+  if (all > INT32_MAX) {
+    throw failure("the chosen part of " + place(names.path, names.data) + " has " + std::to_string(all) +
+                      " entries, more than a sparse matrix in memory can have",
+                  names.path, names.data, "Choose fewer rows or columns at a time.");
+  }
+  part->index.reserve(static_cast<std::size_t>(all));
+  part->value.reserve(static_cast<std::size_t>(all));
+  for (Found& one : found) {
+    for (std::uint64_t count : one.entries) part->pointers.push_back(part->pointers.back() + static_cast<double>(count));
+    part->index.insert(part->index.end(), one.index.begin(), one.index.end());
+    part->value.insert(part->value.end(), one.value.begin(), one.value.end());
+    part->rounded |= one.rounded;
+    one = Found();
+  }
 }
 
 }  // namespace h5

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "h5-read.hpp"
 #include "h5-stats.hpp"
 
 namespace regatta {
@@ -20,6 +21,20 @@ struct SparseNames {
 void reduce_sparse(const SparseNames& names, std::uint64_t majors, std::uint64_t minors,
                    const Groups& major, const Groups& minor, const Wanted& wanted, const Limits& limits,
                    Results* of_major, Results* of_minor);
+
+/* Columns of a sparse matrix in memory, if majors are its columns: where each begins in the other two, at
+   0 the first, one more at the end. */
+struct SparsePart {
+  std::vector<double> pointers;
+  std::vector<int> index;
+  std::vector<double> value;
+  bool rounded;
+};
+
+/* The entries of the chosen major indices, which rise. `minor_to`: what becomes of each minor index, -1 if it
+   is left out; empty: nothing. */
+void read_sparse(const SparseNames& names, std::uint64_t majors, std::uint64_t minors, const Selection& major,
+                 const std::vector<int>& minor_to, unsigned threads, SparsePart* part);
 
 }  // namespace h5
 }  // namespace regatta

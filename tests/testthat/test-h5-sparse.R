@@ -76,6 +76,8 @@ sparse_files <- function(env = parent.frame()) {
   folder
 }
 files <- sparse_files()
+# It sets an option of R when it is loaded.
+requireNamespace("Matrix", quietly = TRUE)
 detritus <- detritus_snapshot()
 
 sparse_file <- function(name) {
@@ -123,6 +125,45 @@ test_that("statistics of every format are those of the dense matrix", {
     expect_equal(unname(h5_col_means(m, groups = rep_len(1:2, 70))),
       unname(sapply(1:2, function(g) colMeans(x[rep_len(1:2, 70) == g, ]))), tolerance = 1e-12)
   }
+})
+
+test_that("parts, products and blocks are those of the dense matrix", {
+  path <- sparse_file("dense.h5")
+  skip_if_not_installed("Matrix")
+  counts <- h5_matrix(path, "x")[]
+  withr::local_preserve_seed()
+  for (name in c("10x-v3.h5", "10x-v2.h5", "csr.h5ad", "csc.h5ad", "old.h5ad")) {
+    x <- counts + 0
+    if (name %in% c("csr.h5ad", "csc.h5ad")) x <- x + 0.25 * (x > 0)
+    m <- h5_sparse(sparse_file(name))
+    dimnames(x) <- dimnames(m)
+    expect_s4_class(m[], "dgCMatrix")
+    expect_identical(as.matrix(m), x, label = name)
+    rows <- c(70, 3, 3, 12:18)
+    columns <- c(55, 1:9, 2)
+    expect_identical(as.matrix(m[rows, columns]), x[rows, columns], label = name)
+    expect_identical(as.matrix(m[-1, ]), x[-1, ], label = name)
+    expect_identical(as.matrix(m[, c(TRUE, FALSE)]), x[, c(TRUE, FALSE)], label = name)
+    expect_identical(as.matrix(t(m)[columns, rows]), t(x)[columns, rows], label = name)
+    expect_identical(m[5, ], x[5, ], label = name)
+    expect_identical(as.matrix(m[integer(), 2:3]), x[integer(), 2:3], label = name)
+    y <- matrix(cos(1:110), 55)
+    z <- matrix(sin(1:140), 70)
+    for (memory in c(2000, 2^26)) {
+      expect_equal(h5_product(m, y, memory), x %*% y, tolerance = 1e-13, ignore_attr = TRUE, label = name)
+      expect_equal(h5_crossprod(m, z, memory), crossprod(x, z), tolerance = 1e-13, ignore_attr = TRUE, label = name)
+      expect_equal(h5_crossprod(m, memory = memory), crossprod(x), tolerance = 1e-13, ignore_attr = TRUE, label = name)
+      expect_equal(h5_crossprod(t(m), memory = memory), tcrossprod(x), tolerance = 1e-13, ignore_attr = TRUE, label = name)
+    }
+  }
+  sums <- h5_apply(m, 2, Matrix::colSums, memory = 2000, .control = par_control(workers = 2L, seed = FALSE))
+  expect_gt(length(sums), 3L)
+  expect_identical(unlist(sums, use.names = FALSE), colSums(counts))
+  wrong <- sparse_file("wrong.h5")
+  says <- function(name) conditionMessage(h5_error(h5_sparse(wrong, name)[]))
+  expect_match(says("index"), "entry 11 of `index/indices` .* outside of the 70")
+  expect_match(says("twice"), "same index twice")
+  expect_match(says("length"), "has 5 entries")
 })
 
 test_that("a sparse matrix shows what it is, and goes to workers", {

@@ -1,0 +1,110 @@
+# Datasets written in parallel: workers compute and compress blocks of whole chunks, this process puts them
+# into the file in their order.
+
+h5_fill <- function(path, name, dim, f, type = "float64", chunk = NULL, level = 3L, shuffle = TRUE,
+                    memory = "64MiB", .on = getOption("regatta.on"),
+                    .control = getOption("regatta.control", par_control())) {
+  h5_needed()
+  path <- h5_path(path)
+  name <- h5_name(name)
+  plan <- h5_plan(dim, type, chunk, level, shuffle)
+  f <- match.fun(f)
+  memory <- check_bytes(memory, "memory")
+  .control <- check_control(.control, 1L, call = sys.call())
+  if (.control$errors != "stop") {
+    abort_argument("errors", .control$errors, "\"stop\": a dataset is written as a whole or not at all")
+  }
+  created <- h5_call(ffi_h5_create, path, name, plan$dim, plan$chunk, plan$type, plan$level, plan$shuffle)
+  done <- FALSE
+  on.exit(if (!done) h5_undo(path, name, created))
+  blocks <- h5_fill_blocks(plan, memory)
+  stream <- par_stream(blocks, h5_encoder(f, plan), .on = .on, .control = .control)
+  for (block in blocks) {
+    at <- (c(block$rows[[1L]], block$columns[[1L]]) - 1) / plan$chunk
+    count <- ceiling(c(diff(block$rows) + 1, diff(block$columns) + 1) / plan$chunk)
+    h5_call(ffi_h5_put, path, name, at, count, par_next(stream))
+  }
+  done <- TRUE
+  h5_matrix(path, name)
+}
+
+h5_write <- function(x, path, name, type = NULL, chunk = NULL, level = 3L, shuffle = TRUE, memory = "64MiB",
+                     .on = getOption("regatta.on"), .control = getOption("regatta.control", par_control())) {
+  h5_needed()
+  if (length(dim(x)) != 2L) {
+    abort_argument("x", x, "a matrix of numbers")
+  }
+  # One of the package Matrix, or one in another file, says so by its elements.
+  if (is.null(type)) {
+    one <- if (is_h5_matrix(x)) h5_r_type(x) else if (is.matrix(x)) typeof(x) else "double"
+    type <- if (one %in% c("integer", "logical")) "int32" else "float64"
+  }
+  h5_fill(path, name, dim(x), h5_part_function(x), type, chunk, level, shuffle, memory, .on, .control)
+}
+
+h5_part_function <- function(x) {
+  force(x)
+  function(rows, columns) as.matrix(x[rows, columns, drop = FALSE])
+}
+
+h5_written_types <- c("int8", "uint8", "int16", "uint16", "int32", "uint32", "float32", "float64")
+
+h5_plan <- function(dim, type, chunk, level, shuffle, call = rlang::caller_env()) {
+  extents <- function(x, argument, least) {
+    ok <- is.numeric(x) && length(x) == 2L && !anyNA(x) && all(x >= least & x == trunc(x) & x < 2^53)
+    if (!ok) abort_argument(argument, x, "two whole numbers, of rows and columns", call = call)
+    as.double(x)
+  }
+  dim <- extents(dim, "dim", 0)
+  chunk <- if (is.null(chunk)) pmax(1, pmin(dim, 256)) else extents(chunk, "chunk", 1)
+  if (prod(chunk) * 8 >= 2^32) {
+    abort_argument("chunk", chunk, "less than 4 GiB, the most that HDF5 allows", call = call)
+  }
+  if (!is_whole(level) || level < 0 || level > 9) {
+    abort_argument("level", level, "a whole number from 0 (not compressed) to 9", call = call)
+  }
+  list(
+    dim = dim, chunk = chunk, type = check_choice(type, "type", h5_written_types, call = call),
+    level = as.integer(level), shuffle = check_flag(shuffle, "shuffle", call = call)
+  )
+}
+
+# Blocks of whole chunks, of at most so much memory if a chunk is not more: columns of chunks side by side,
+# or, where one column is too much, parts of it.
+h5_fill_blocks <- function(plan, memory) {
+  if (any(plan$dim == 0)) {
+    return(list())
+  }
+  chunks <- max(1, memory %/% (8 * prod(plan$chunk)))
+  down <- ceiling(plan$dim[[1L]] / plan$chunk[[1L]])
+  step <- plan$chunk * c(min(down, chunks), max(1, chunks %/% down))
+  ranges <- lapply(1:2, function(k) {
+    from <- seq(1, plan$dim[[k]], by = step[[k]])
+    Map(c, from, pmin(from + step[[k]] - 1, plan$dim[[k]]))
+  })
+  blocks <- lapply(ranges[[2L]], function(columns) {
+    lapply(ranges[[1L]], function(rows) list(rows = rows, columns = columns))
+  })
+  unlist(blocks, recursive = FALSE)
+}
+
+h5_encoder <- function(f, plan) {
+  force(f)
+  force(plan)
+  function(block) {
+    rows <- seq(block$rows[[1L]], block$rows[[2L]])
+    columns <- seq(block$columns[[1L]], block$columns[[2L]])
+    value <- f(rows, columns)
+    if (!(is.numeric(value) || is.logical(value)) || length(value) != length(rows) * length(columns)) {
+      stop(sprintf("`f` must return a matrix of numbers, %d x %d, not %s", length(rows), length(columns),
+        describe_value(value)), call. = FALSE)
+    }
+    dim <- c(length(rows), length(columns)) + 0
+    h5_call(ffi_h5_encode, value, dim, plan$chunk, plan$type, plan$level, plan$shuffle)
+  }
+}
+
+# A dataset that is not complete is not left.
+h5_undo <- function(path, name, created) {
+  if (created) unlink(path) else .Call(ffi_h5_remove, path, name)
+}

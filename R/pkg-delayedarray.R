@@ -1,0 +1,150 @@
+# DelayedArray: h5_matrix() and h5_sparse() are seeds of delayed arrays. The contract is a few generic
+# functions, which are given methods when that package is loaded; nothing of it is imported. Those that
+# reduce rows or columns go to h5_stats(), which decodes in threads: DelayedMatrixStats asks for the method
+# of the seed's class before it reads blocks.
+
+delayedarray_hook <- function() {
+  if (isNamespaceLoaded("DelayedArray")) delayedarray_register()
+  setHook(packageEvent("DelayedArray", "onLoad"), function(...) delayedarray_register())
+  # Its own generics are there by then, those of the statistics may come later.
+  if (isNamespaceLoaded("MatrixGenerics")) matrixgenerics_register()
+  setHook(packageEvent("MatrixGenerics", "onLoad"), function(...) matrixgenerics_register())
+}
+
+delayedarray_classes <- c("h5_matrix", "h5_sparse")
+
+# Methods live in an environment of their own: a namespace is locked by the time they are set.
+delayedarray_where <- function() {
+  if (is.null(the$delayedarray)) {
+    where <- new.env(parent = asNamespace("regatta"))
+    assign(".packageName", "regatta", envir = where)
+    for (class in delayedarray_classes) methods::setOldClass(class, where = where)
+    the$delayedarray <- where
+  }
+  the$delayedarray
+}
+
+# The generic of the first package that is loaded and has it: they have moved between packages.
+delayedarray_generic <- function(name, packages) {
+  for (package in packages) {
+    if (isNamespaceLoaded(package)) {
+      generic <- methods::getGeneric(name, where = asNamespace(package))
+      if (!is.null(generic)) return(generic)
+    }
+  }
+  NULL
+}
+
+delayedarray_set <- function(name, packages, method, classes = delayedarray_classes) {
+  generic <- delayedarray_generic(name, packages)
+  if (is.null(generic)) {
+    return(invisible(FALSE))
+  }
+  where <- delayedarray_where()
+  for (class in classes) methods::setMethod(generic, class, method, where = where)
+  invisible(TRUE)
+}
+
+delayedarray_register <- function() {
+  packages <- c("S4Arrays", "SparseArray", "DelayedArray", "BiocGenerics")
+  delayedarray_set("extract_array", packages, function(x, index) h5_seed_array(x, index))
+  delayedarray_set("type", packages, function(x) h5_seed_type(x))
+  delayedarray_set("path", packages, function(object, ...) unclass(object)$path)
+  delayedarray_set("chunkdim", packages, function(x) h5_seed_chunk(x), "h5_matrix")
+  delayedarray_set("is_sparse", packages, function(x) TRUE, "h5_sparse")
+  delayedarray_set("extract_sparse_array", packages, function(x, index) h5_seed_sparse(x, index), "h5_sparse")
+}
+
+# Positions are integers, or NULL for all.
+h5_seed_array <- function(x, index) {
+  part <- if (inherits(x, "h5_sparse")) h5_sparse_part(x, index[[1L]], index[[2L]]) else {
+    h5_part(x, index[[1L]], index[[2L]], drop = FALSE)
+  }
+  part <- as.matrix(part)
+  dimnames(part) <- NULL
+  part
+}
+
+h5_seed_type <- function(x) {
+  if (inherits(x, "h5_sparse")) "double" else h5_r_type(x)
+}
+
+h5_seed_chunk <- function(x) {
+  fields <- unclass(x)
+  if (is.null(fields$chunk)) return(NULL)
+  chunk <- if (fields$transposed) rev(fields$chunk) else fields$chunk
+  # A chunk may be larger than the matrix, which the contract does not allow.
+  as.integer(pmin(chunk, pmax(dim(x), 1L)))
+}
+
+# In the new generation a sparse matrix of the package Matrix will do, in the old one its own class.
+h5_seed_sparse <- function(x, index) {
+  part <- h5_sparse_part(x, index[[1L]], index[[2L]])
+  dimnames(part) <- NULL
+  if (isNamespaceLoaded("SparseArray")) methods::as(part, "SVT_SparseMatrix") else methods::as(part, "SparseArraySeed")
+}
+
+# `rows`, `cols`, `na.rm`, `center` and `useNames` are those of matrixStats.
+matrixgenerics_register <- function() {
+  stats <- c(Sums2 = "sum", Means2 = "mean", Mins = "min", Maxs = "max", Vars = "var", Sds = "sd")
+  for (name in names(stats)) {
+    make <- if (name %in% c("Vars", "Sds")) matrixgenerics_spread else matrixgenerics_method
+    delayedarray_set(paste0("col", name), "MatrixGenerics", make(2L, stats[[name]]))
+    delayedarray_set(paste0("row", name), "MatrixGenerics", make(1L, stats[[name]]))
+  }
+}
+
+matrixgenerics_method <- function(margin, stat) {
+  force(margin)
+  force(stat)
+  function(x, rows = NULL, cols = NULL, na.rm = FALSE, ..., useNames = NA) {
+    values <- h5_one(x, margin, stat, na.rm = na.rm, rows = rows, columns = cols)
+    if (isTRUE(useNames)) values else unname(values)
+  }
+}
+
+matrixgenerics_spread <- function(margin, stat) {
+  force(margin)
+  force(stat)
+  function(x, rows = NULL, cols = NULL, na.rm = FALSE, center = NULL, ..., useNames = NA) {
+    if (is.null(center)) {
+      values <- h5_one(x, margin, stat, na.rm = na.rm, rows = rows, columns = cols)
+    } else {
+      # Distances are those from the centers that are given, the divisor remains.
+      found <- h5_stats(x, margin, c("mean", "var", "count"), na.rm = na.rm, rows = rows, columns = cols)
+      values <- found$var + found$count / (found$count - 1) * (found$mean - center)^2
+      if (stat == "sd") values <- sqrt(values)
+      names(values) <- if (is.character(attr(found, "row.names"))) row.names(found)
+    }
+    if (isTRUE(useNames)) values else unname(values)
+  }
+}
+
+# What HDF5Array has opened, as objects of this package: the file is the same.
+as_h5_matrix <- function(x) {
+  if (inherits(x, delayedarray_classes)) {
+    return(x)
+  }
+  seed <- x
+  turned <- FALSE
+  # Names of classes that may be unknown here: methods::is(x, class) would look for them in this package.
+  kind <- function(x) if (isS4(x)) methods::is(x) else class(x)
+  while (isS4(seed) && methods::.hasSlot(seed, "seed")) {
+    swaps <- "DelayedAperm" %in% kind(seed) && identical(seed@perm, 2:1)
+    if (swaps) turned <- !turned
+    # A delayed array is one by itself, which does nothing.
+    if (!swaps && !"DelayedArray" %in% kind(seed)) break
+    seed <- seed@seed
+  }
+  if (inherits(seed, delayedarray_classes)) {
+    found <- seed
+  } else if ("HDF5ArraySeed" %in% kind(seed) && length(dim(seed)) == 2L) {
+    found <- h5_matrix(seed@filepath, seed@name)
+  } else if ("H5SparseMatrixSeed" %in% kind(seed)) {
+    found <- h5_sparse(seed@filepath, seed@group)
+    if (!identical(dim(found), dim(seed))) found <- t(found)
+  } else {
+    abort_argument("x", x, "an `HDF5Matrix` or `H5SparseMatrix` without delayed operations but transposition")
+  }
+  if (turned) t(found) else found
+}

@@ -1,0 +1,240 @@
+#ifdef REGATTA_WITH_HDF5
+#include "h5-write.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+
+#if defined(REGATTA_WITH_LIBDEFLATE)
+#include <libdeflate.h>
+#elif defined(REGATTA_WITH_ZLIB)
+#include <zlib.h>
+#endif
+
+#include "h5-number.hpp"
+
+namespace regatta {
+namespace h5 {
+
+namespace {
+
+hid_t file_type(Type type) {
+  switch (type) {
+    case Type::i8: return H5T_NATIVE_INT8;
+    case Type::u8: return H5T_NATIVE_UINT8;
+    case Type::i16: return H5T_NATIVE_INT16;
+    case Type::u16: return H5T_NATIVE_UINT16;
+    case Type::i32: return H5T_NATIVE_INT32;
+    case Type::u32: return H5T_NATIVE_UINT32;
+    case Type::f32: return H5T_NATIVE_FLOAT;
+    case Type::f64: return H5T_NATIVE_DOUBLE;
+    default: throw std::logic_error("no dataset of this type is written");
+  }
+}
+
+FileId open_to_write(const Library& library, const std::string& path) {
+  FileId file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+  if (!file.valid()) throw failure("cannot open " + path + " for writing: " + library.reason(), path);
+  return file;
+}
+
+/* Whole numbers of the file must be what they were. */
+template <class T>
+T checked(double x, std::true_type) {
+  const double low = static_cast<double>(std::numeric_limits<T>::min());
+  const double high = static_cast<double>(std::numeric_limits<T>::max());
+  if (!(x >= low && x <= high) || x != std::trunc(x)) {
+    throw std::range_error(std::isnan(x) ? "a missing value" : "the value " + std::to_string(x));
+  }
+  return static_cast<T>(x);
+}
+template <class T>
+T checked(double x, std::false_type) {
+  return static_cast<T>(x);
+}
+
+/* R's missing integer: itself in int32, NaN in floating-point numbers, an error in other types. */
+template <class T>
+T element_of(int x) {
+  typedef std::integral_constant<bool, std::numeric_limits<T>::is_integer> whole;
+  if (std::is_same<T, std::int32_t>::value) return static_cast<T>(x);
+  if (x == std::numeric_limits<int>::min()) {
+    return checked<T>(std::numeric_limits<double>::quiet_NaN(), whole());
+  }
+  return checked<T>(x, whole());
+}
+template <class T>
+T element_of(double x) {
+  typedef std::integral_constant<bool, std::numeric_limits<T>::is_integer> whole;
+  if (std::is_same<T, std::int32_t>::value && std::isnan(x)) {
+    return static_cast<T>(std::numeric_limits<std::int32_t>::min());
+  }
+  return checked<T>(x, whole());
+}
+
+/* The elements of one chunk; what is outside of the matrix is 0. */
+template <class T, class From>
+void fill_chunk(const Plan& plan, const Block& block, const From* from, std::uint64_t slow_at,
+                std::uint64_t fast_at, unsigned char* to) {
+  std::memset(to, 0, static_cast<std::size_t>(plan.chunk[0] * plan.chunk[1]) * sizeof(T));
+  const std::uint64_t lines = std::min(plan.chunk[0], block.slow - slow_at);
+  const std::uint64_t places = std::min(plan.chunk[1], block.fast - fast_at);
+  for (std::uint64_t i = 0; i < lines; ++i) {
+    const From* const line = from + (slow_at + i) * block.fast + fast_at;
+    unsigned char* const at = to + static_cast<std::size_t>(i * plan.chunk[1]) * sizeof(T);
+    for (std::uint64_t k = 0; k < places; ++k) {
+      const T value = element_of<T>(line[k]);
+      std::memcpy(at + k * sizeof(T), &value, sizeof(T));
+    }
+  }
+}
+
+void shuffle_bytes(const unsigned char* from, std::size_t size, std::size_t element, unsigned char* to) {
+  const std::size_t count = size / element;
+  for (std::size_t b = 0; b < element; ++b) {
+    unsigned char* const plane = to + b * count;
+    for (std::size_t i = 0; i < count; ++i) plane[i] = from[i * element + b];
+  }
+}
+
+/* Calls f with a value of the C++ type of the elements. */
+template <class F>
+void with_written(Type type, F&& f) {
+  switch (type) {
+    case Type::i8: return f(std::int8_t());
+    case Type::u8: return f(std::uint8_t());
+    case Type::i16: return f(std::int16_t());
+    case Type::u16: return f(std::uint16_t());
+    case Type::i32: return f(std::int32_t());
+    case Type::u32: return f(std::uint32_t());
+    case Type::f32: return f(float());
+    default: return f(double());
+  }
+}
+
+/* Compresses into the format of zlib. */
+class Deflater {
+ public:
+#if defined(REGATTA_WITH_LIBDEFLATE)
+  explicit Deflater(int level) : deflater_(libdeflate_alloc_compressor(level), libdeflate_free_compressor) {
+    if (!deflater_) throw std::bad_alloc();
+  }
+  std::vector<unsigned char> deflate(const std::vector<unsigned char>& from) {
+    std::vector<unsigned char> out(libdeflate_zlib_compress_bound(deflater_.get(), from.size()));
+    out.resize(libdeflate_zlib_compress(deflater_.get(), from.data(), from.size(), out.data(), out.size()));
+    return out;
+  }
+
+ private:
+  std::unique_ptr<libdeflate_compressor, void (*)(libdeflate_compressor*)> deflater_;
+#elif defined(REGATTA_WITH_ZLIB)
+  explicit Deflater(int level) : level_(level) {}
+  std::vector<unsigned char> deflate(const std::vector<unsigned char>& from) {
+    uLongf size = compressBound(static_cast<uLong>(from.size()));
+    std::vector<unsigned char> out(size);
+    if (compress2(out.data(), &size, from.data(), static_cast<uLong>(from.size()), level_) != Z_OK) {
+      throw std::bad_alloc();
+    }
+    out.resize(size);
+    return out;
+  }
+
+ private:
+  int level_;
+#else
+  explicit Deflater(int) {}
+  std::vector<unsigned char> deflate(const std::vector<unsigned char>&) {
+    throw std::runtime_error("neither libdeflate nor zlib was there when regatta was installed: `level` must be 0");
+  }
+#endif
+};
+
+}  // namespace
+
+void create_dataset(const std::string& path, const std::string& name, const Plan& plan, bool* created) {
+  const Library library;
+  struct stat info;
+  *created = stat(path.c_str(), &info) != 0;
+  FileId file = *created ? FileId(H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT))
+                         : open_to_write(library, path);
+  if (!file.valid()) throw failure("cannot create " + path + ": " + library.reason(), path);
+  const hsize_t extents[2] = {plan.extent[0], plan.extent[1]}, chunk[2] = {plan.chunk[0], plan.chunk[1]};
+  const SpaceId space(H5Screate_simple(2, extents, nullptr));
+  const ListId list(H5Pcreate(H5P_DATASET_CREATE)), links(H5Pcreate(H5P_LINK_CREATE));
+  H5Pset_create_intermediate_group(links.get(), 1);
+  H5Pset_chunk(list.get(), 2, chunk);
+  if (plan.level > 0 && plan.shuffle) H5Pset_shuffle(list.get());
+  if (plan.level > 0) H5Pset_deflate(list.get(), static_cast<unsigned>(plan.level));
+  const DatasetId dataset(H5Dcreate2(file.get(), name.c_str(), file_type(plan.type), space.get(), links.get(),
+                                     list.get(), H5P_DEFAULT));
+  if (!dataset.valid()) {
+    const std::string reason = library.reason();
+    if (*created) unlink(path.c_str());
+    const bool there = reason.find("name already exists") != std::string::npos;
+    throw failure("cannot create " + place(path, name) + ": " + (there ? "it exists" : reason), path, name,
+                  there ? "Choose another name, or remove the file." : "");
+  }
+}
+
+void remove_dataset(const std::string& path, const std::string& name) {
+  const Library library;
+  const FileId file = open_to_write(library, path);
+  H5Ldelete(file.get(), name.c_str(), H5P_DEFAULT);
+}
+
+std::vector<std::vector<unsigned char>> encode_chunks(const Plan& plan, const Block& block) {
+  const std::size_t element = size_of(plan.type);
+  const std::size_t size = static_cast<std::size_t>(plan.chunk[0] * plan.chunk[1]) * element;
+  std::vector<unsigned char> plain(size), shuffled(size);
+  std::vector<std::vector<unsigned char>> chunks;
+  std::unique_ptr<Deflater> deflater(plan.level > 0 ? new Deflater(plan.level) : nullptr);
+  for (std::uint64_t i = 0; i < block.slow; i += plan.chunk[0]) {
+    for (std::uint64_t j = 0; j < block.fast; j += plan.chunk[1]) {
+      try {
+        with_written(plan.type, [&](auto type) {
+          using T = decltype(type);
+          if (block.real) {
+            fill_chunk<T>(plan, block, block.real, i, j, plain.data());
+          } else {
+            fill_chunk<T>(plan, block, block.integer, i, j, plain.data());
+          }
+        });
+      } catch (const std::range_error& error) {
+        throw std::runtime_error(std::string(error.what()) + " cannot be stored as " + name_of(plan.type));
+      }
+      const bool shuffles = deflater && plan.shuffle && element > 1;
+      if (shuffles) shuffle_bytes(plain.data(), size, element, shuffled.data());
+      chunks.push_back(deflater ? deflater->deflate(shuffles ? shuffled : plain) : plain);
+    }
+  }
+  return chunks;
+}
+
+void put_chunks(const std::string& path, const std::string& name, const std::uint64_t at[2],
+                const std::uint64_t count[2], const std::vector<StoredChunk>& chunks) {
+  const Library library;
+  const FileId file = open_to_write(library, path);
+  const DatasetId dataset = open_dataset(library, file, path, name);
+  const ListId list(H5Dget_create_plist(dataset.get()));
+  hsize_t chunk[2];
+  if (H5Pget_chunk(list.get(), 2, chunk) != 2 || chunks.size() != count[0] * count[1]) {
+    throw failure(place(path, name) + " is not as it was made", path, name);
+  }
+  for (std::size_t k = 0; k < chunks.size(); ++k) {
+    const hsize_t offset[2] = {(at[0] + k / count[1]) * chunk[0], (at[1] + k % count[1]) * chunk[1]};
+    if (H5Dwrite_chunk(dataset.get(), H5P_DEFAULT, 0, offset, chunks[k].size, chunks[k].data) < 0) {
+      throw failure("cannot write to " + place(path, name) + ": " + library.reason(), path, name);
+    }
+  }
+  if (H5Fflush(file.get(), H5F_SCOPE_LOCAL) < 0) {
+    throw failure("cannot write to " + place(path, name) + ": " + library.reason(), path, name);
+  }
+}
+
+}  // namespace h5
+}  // namespace regatta
+#endif

@@ -1,0 +1,130 @@
+# Blocks, products, and datasets that are written: files made here, so that no Python is needed.
+folder <- withr::local_tempdir("h5-")
+control <- par_control(workers = 2L, seed = FALSE)
+detritus <- detritus_snapshot()
+
+values <- outer(1:61, 1:47, function(i, j) (i * 37L + j * 11L) %% 101L - 30L)
+values[3, ] <- 0L
+values[7, 9] <- NA
+
+file_of <- function(name, x = values, ...) {
+  skip_without_h5()
+  path <- file.path(folder, name)
+  if (!file.exists(path)) h5_write(x, path, "x", chunk = c(8, 10), .control = control, ...)
+  h5_matrix(path, "x")
+}
+
+test_that("what is written is read again, whatever the type and the blocks", {
+  skip_without_h5()
+  path <- withr::local_tempfile(fileext = ".h5")
+  small <- abs(values)
+  small[is.na(small)] <- 5L
+  for (type in c("int8", "uint8", "int16", "uint16", "int32", "uint32", "float32", "float64")) {
+    for (memory in c(1, 8 * 8 * 10 * 9, 2^20)) {
+      name <- paste0("group/", type, "/", memory)
+      m <- h5_write(small, path, name, type, c(8, 10), level = 4, memory = memory, .control = control)
+      expect_identical(m[] + 0, small + 0, label = name)
+      expect_identical(unclass(m)$type, type)
+      expect_identical(unclass(m)$chunk, c(8L, 10L))
+      if (type != "int8" && memory > 1) break
+    }
+  }
+  expect_identical(h5_write(values, path, "missing", .control = control)[], values)
+  real <- values / 7
+  real[2, 2:4] <- c(Inf, -0, NaN)
+  plain <- h5_write(real, path, "plain", chunk = c(61, 1), level = 0, .control = control)
+  expect_identical(plain[], real + 0)
+  expect_identical(unclass(plain)$filters, character())
+  expect_identical(dim(h5_write(values[0, ], path, "empty", .control = control)), c(0L, 47L))
+  python <- h5_python()
+  skip_if(!nzchar(python), "no Python with h5py")
+  says <- system2(python, shQuote(c("-c", sprintf(
+    "import h5py; f = h5py.File('%s'); print(f['missing'].shape, f['missing'][1, 2], f['plain'][0, 0])", path
+  ))), stdout = TRUE)
+  expect_identical(says, sprintf("(47, 61) %d %s", values[3, 2], format(real[1, 1], digits = 17)))
+})
+
+test_that("a function fills a dataset block by block, in order, in several processes", {
+  skip_without_h5()
+  path <- withr::local_tempfile(fileext = ".h5")
+  f <- function(rows, columns) outer(rows, columns, function(i, j) i * 1000 + j)
+  m <- h5_fill(path, "a/b", c(50, 35), f, chunk = c(20, 6), memory = 8 * 20 * 6, .control = control)
+  expect_identical(m[], f(1:50, 1:35) + 0)
+  who <- h5_fill(path, "pid", c(40, 2), function(rows, columns) matrix(Sys.getpid(), length(rows), length(columns)),
+    "int32", c(10, 2), memory = 1, .control = control)
+  expect_false(Sys.getpid() %in% who[])
+  # Nothing is left of one that fails, the file only if it was there before.
+  expect_error(h5_fill(path, "wrong", c(5, 5), function(rows, columns) stop("no"), .control = control), "no")
+  expect_false("wrong" %in% h5_ls(path)$name)
+  expect_identical(m[3, 4], 3004)
+  other <- withr::local_tempfile(fileext = ".h5")
+  expect_error(h5_fill(other, "x", c(5, 5), function(rows, columns) 1, .control = control), "must return a matrix of numbers, 5 x 5")
+  expect_error(h5_write(values, other, "x", "uint8", .control = control), "cannot be stored as uint8")
+  expect_false(file.exists(other))
+  expect_match(conditionMessage(h5_error(h5_fill(path, "a/b", c(5, 5), f, .control = control))), "cannot create `a/b` .*it exists")
+  expect_identical(m[3, 4], 3004)
+  refused <- function(code) expect_error(code, class = "regatta_error_argument")
+  refused(h5_fill(path, "x", 5, f))
+  refused(h5_fill(path, "x", c(5, 5), f, type = "complex"))
+  refused(h5_fill(path, "x", c(5, 5), f, chunk = c(0, 1)))
+  refused(h5_fill(path, "x", c(5, 5), f, level = 10))
+  refused(h5_fill(path, "x", c(5, 5), f, .control = par_control(errors = "collect")))
+  refused(h5_write(1:3, path, "x"))
+})
+
+test_that("a function is applied to blocks of whole chunks, in order", {
+  m <- file_of("one.h5")
+  x <- values
+  expect_identical(h5_chunks(m, 2, 8 * 61 * 10)$from, c(1, 11, 21, 31, 41))
+  expect_identical(h5_chunks(m, 2, 8 * 61 * 29)$to, c(20, 40, 47))
+  expect_identical(h5_chunks(m, 1, 8 * 47 * 8)$from, seq(1, 57, by = 8))
+  expect_identical(h5_chunks(t(m), 1, 8 * 61 * 10)$from, c(1, 11, 21, 31, 41))
+  # Not even one chunk fits.
+  expect_identical(h5_chunks(m, 2, 8 * 61 * 3)$to[1:2], c(3, 6))
+  expect_identical(nrow(h5_chunks(m, 1, "1GB")), 1L)
+  found <- h5_apply(m, 2, function(block, power) colSums(block^power, na.rm = TRUE), power = 2, memory = 8 * 61 * 10, .control = control)
+  expect_identical(names(found), c("1-10", "11-20", "21-30", "31-40", "41-47"))
+  expect_identical(unlist(found, use.names = FALSE), colSums(x^2, na.rm = TRUE))
+  rows <- h5_apply(m, 1, identity, memory = 8 * 47 * 8, .control = control)
+  expect_identical(unname(do.call(rbind, rows)), x)
+  expect_identical(h5_apply(t(m), 2, dim, memory = 1e6, .control = control), list(`1-61` = c(47L, 61L)))
+  expect_error(h5_apply(m, 2, function(block) stop("bad block"), .control = control), "bad block")
+  expect_error(h5_apply(m, 3, dim), class = "regatta_error_argument")
+  expect_error(h5_apply(values, 2, dim), class = "regatta_error_argument")
+})
+
+test_that("products are those of the matrix in memory", {
+  m <- file_of("product.h5", x = replace(values, is.na(values), 1L))
+  x <- m[] + 0
+  y <- matrix(cos(1:141), 47)
+  z <- matrix(sin(1:122), 61)
+  for (memory in c(1, 8 * 61 * 10, 2^26)) {
+    expect_equal(h5_product(m, y, memory), x %*% y, tolerance = 1e-13)
+    expect_equal(h5_crossprod(m, z, memory), crossprod(x, z), tolerance = 1e-13)
+    expect_equal(h5_crossprod(m, memory = memory), crossprod(x), tolerance = 1e-13)
+    expect_equal(h5_product(t(m), z, memory), t(x) %*% z, tolerance = 1e-13)
+    expect_equal(h5_crossprod(t(m), memory = memory), tcrossprod(x), tolerance = 1e-13)
+  }
+  expect_equal(h5_product(m, y[, 1]), x %*% y[, 1], tolerance = 1e-13)
+  expect_true(is.na(h5_product(file_of("one.h5"), y)[7, 1]))
+  expect_error(h5_product(m, z), "47 rows, as many as `m` has columns")
+  expect_error(h5_crossprod(m, y), class = "regatta_error_argument")
+  skip_if(getRversion() < "4.3.0", "R has no methods of S3 for %*% before 4.3")
+  expect_equal(m %*% y, x %*% y, tolerance = 1e-13)
+  expect_equal(t(z) %*% m, t(z) %*% x, tolerance = 1e-13)
+})
+
+test_that("blocks and new datasets are computed on a cluster, too", {
+  m <- file_of("one.h5")
+  cluster <- parallel::makeCluster(1L)
+  withr::defer(parallel::stopCluster(cluster))
+  found <- h5_apply(m, 2, colSums, memory = 8 * 61 * 20, .on = cluster, .control = par_control(seed = FALSE))
+  expect_identical(unlist(found, use.names = FALSE), colSums(values))
+  path <- withr::local_tempfile(fileext = ".h5")
+  written <- h5_write(values, path, "x", .on = cluster, .control = par_control(seed = FALSE))
+  expect_identical(written[], values)
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})

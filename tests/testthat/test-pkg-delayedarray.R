@@ -1,0 +1,71 @@
+# Delayed arrays on matrices in files, beside those of HDF5Array: both are skipped where they are not
+# installed, as no run of the tests installs them. In a session of their own, since packages of Bioconductor
+# change what functions of this one are found.
+
+run_delayed <- function(code) {
+  skip_without_h5()
+  for (package in c("DelayedArray", "DelayedMatrixStats", "HDF5Array", "rhdf5")) skip_if_not_installed(package)
+  folder <- withr::local_tempdir("h5-")
+  script <- withr::local_tempfile(lines = c(
+    "suppressPackageStartupMessages({ library(regatta); library(DelayedMatrixStats); library(HDF5Array) })",
+    sprintf("setwd(%s)", deparse(folder)), "control <- par_control(workers = 2L, seed = FALSE)",
+    "x <- outer(1:61, 1:47, function(i, j) (i * 37L + j * 11L) %% 101L - 30L)",
+    "m <- h5_write(x, 'one.h5', 'x', chunk = c(8, 10), .control = control)",
+    "same <- function(a, b, what) if (!isTRUE(all.equal(a, b, tolerance = 1e-12))) stop(what, ': ', all.equal(a, b))",
+    code, "cat('fine\\n')"
+  ))
+  found <- suppressWarnings(
+    system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", shQuote(script)), stdout = TRUE, stderr = TRUE)
+  )
+  expect_identical(tail(found, 1L), "fine", info = paste(found, collapse = "\n"))
+}
+
+test_that("statistics of a delayed array are those of HDF5Array, and take the fused path", {
+  run_delayed(c(
+    "a <- DelayedArray(m); b <- HDF5Array('one.h5', 'x')",
+    "stopifnot(is(a, 'DelayedMatrix'), identical(dim(a), dim(b)), identical(chunkdim(a), chunkdim(b)))",
+    "stopifnot(identical(type(a), type(b)), identical(path(a), path(b)), !is_sparse(a))",
+    "stopifnot(identical(as.matrix(a), as.matrix(b)), identical(as.matrix(a[5:2, c(1, 1, 47)]), x[5:2, c(1, 1, 47)]))",
+    "names <- paste0(rep(c('col', 'row'), each = 24), c('Alls', 'AnyNAs', 'Anys', 'Counts', 'Cummaxs', 'Cumsums', 'Diffs',",
+    "  'IQRs', 'LogSumExps', 'Mads', 'Maxs', 'Means2', 'Medians', 'Mins', 'Prods', 'Quantiles', 'Ranges', 'Ranks', 'Sds',",
+    "  'Sums2', 'Vars', 'WeightedMeans', 'Sums', 'Means'))",
+    "for (name in names) {",
+    "  f <- get(name)",
+    "  args <- if (grepl('Counts', name)) list(value = 3L) else if (grepl('Weighted', name)) list(w = seq_len(if (startsWith(name, 'col')) 61 else 47)) else list()",
+    "  if (grepl('Ranks', name)) args <- list(ties.method = 'max')",
+    "  one <- try(do.call(f, c(list(a), args)), silent = TRUE); two <- try(do.call(f, c(list(b), args)), silent = TRUE)",
+    "  if (inherits(two, 'try-error')) { stopifnot(inherits(one, 'try-error')); next }",
+    "  if (inherits(one, 'try-error')) stop(name, ': ', one)",
+    "  same(as.array(one), as.array(two), name)",
+    "}",
+    "same(colSums2(a, rows = 3:9, cols = c(2, 5)), colSums(x[3:9, c(2, 5)]), 'chosen')",
+    "same(colVars(a, center = rep(1, 47)), colVars(b, center = rep(1, 47)), 'center')",
+    "y <- matrix(cos(1:94), 47)",
+    "same(as.matrix(a %*% y), x %*% y, 'product'); same(as.matrix(t(a)), t(x), 't')",
+    "same(as.matrix(log1p(abs(a)))[3, ], log1p(abs(x))[3, ], 'delayed')",
+    # No block is read: the method of the seed answers.
+    "trace(extract_array, quote(stop('a block was read')), print = FALSE, where = asNamespace('DelayedArray'))",
+    "stopifnot(inherits(try(colMedians(DelayedArray(m)), silent = TRUE), 'try-error'))",
+    "for (f in c('colSums2', 'rowSums2', 'colMeans2', 'rowMeans2', 'colVars', 'rowSds')) {",
+    "  if (inherits(try(get(f)(DelayedArray(m))), 'try-error')) stop(f)",
+    "}"
+  ))
+})
+
+test_that("sparse matrices are seeds, and what HDF5Array has opened is converted", {
+  run_delayed(c(
+    "b <- TENxMatrix(system.file('extdata', 'example-10x.h5', package = 'regatta'), 'matrix')",
+    "s <- as_h5_matrix(b)",
+    "stopifnot(inherits(s, 'h5_sparse'), identical(dim(s), dim(b)), is_sparse(DelayedArray(s)))",
+    "a <- DelayedArray(s)",
+    "same(as.matrix(a), as.matrix(b), 'values'); same(as.matrix(a[9:3, 5:6]), as.matrix(b[9:3, 5:6]), 'part')",
+    "same(colSums2(a), colSums2(b), 'colSums2'); same(rowVars(a), rowVars(b), 'rowVars')",
+    "same(colSums(a), colSums(b), 'colSums'); same(as.matrix(a * 2), as.matrix(b) * 2, 'delayed')",
+    "h <- HDF5Array('one.h5', 'x')",
+    "stopifnot(inherits(as_h5_matrix(h), 'h5_matrix'), identical(as_h5_matrix(h)[], x), identical(as_h5_matrix(t(h))[], t(x)))",
+    "stopifnot(identical(as_h5_matrix(DelayedArray(m)), m))",
+    "for (wrong in list(h + 1L, h[1:3, ], x)) {",
+    "  stopifnot(inherits(try(as_h5_matrix(wrong), silent = TRUE), 'try-error'))",
+    "}"
+  ))
+})
