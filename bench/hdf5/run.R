@@ -1,0 +1,118 @@
+# Claim: statistics of a matrix in an HDF5 file take at most 1.15 times what inflating its chunks takes, for
+# both margins, with one thread and with two, and are several times as fast as what Bioconductor does.
+# The files are made once, in the folder that REGATTA_BENCH_FILES names or in a temporary one.
+source("bench/bench.R")
+source("bench/fork-common/peers.R")
+
+python <- c(Filter(function(p) nzchar(p) && system2(p, c("-c", shQuote("import h5py")), stderr = FALSE) == 0L,
+  c(Sys.which("python3"), "/usr/bin/python3")), "")[[1]]
+if (!nzchar(python)) stop("the files are made by Python with h5py and numpy, which is not installed", call. = FALSE)
+
+# As in the post, or a twentieth of it.
+extent <- if (bench_short) c(6000, 5000) else c(30000, 20000)
+rounds <- if (bench_short) 5L else 3L
+
+folder <- Sys.getenv("REGATTA_BENCH_FILES", file.path(tempdir(), "hdf5"))
+folder <- file.path(folder, paste(extent, collapse = "x"))
+if (!file.exists(file.path(folder, "zeros.h5"))) {
+  dir.create(folder, recursive = TRUE, showWarnings = FALSE)
+  status <- system2(python, shQuote(c("bench/hdf5/make.py", folder, format(extent, scientific = FALSE, trim = TRUE))))
+  if (status != 0L) stop("bench/hdf5/make.py has failed", call. = FALSE)
+}
+
+# The limit needs a C compiler and both libraries.
+flags <- function(what) {
+  for (name in c("hdf5-serial", "hdf5")) {
+    found <- suppressWarnings(system2("pkg-config", c(what, name), stdout = TRUE, stderr = FALSE))
+    if (is.null(attr(found, "status"))) return(found)
+  }
+  ""
+}
+library_path <- file.path(tempdir(), paste0("limit", .Platform$dynlib.ext))
+command <- paste("cc -O2 -fPIC -shared", flags("--cflags"), "bench/hdf5/limit.c -o", shQuote(library_path),
+  flags("--libs"), "-ldeflate -pthread")
+limited <- system(command, ignore.stderr = TRUE) == 0L
+if (limited) dyn.load(library_path) else cat("skipped: limit, cannot be compiled:", command, "\n")
+
+limit <- function(threads) {
+  force(threads)
+  function() if (.C("limit_inflate", threads, 0)[[2L]] == 0) stop("a chunk of the file is damaged")
+}
+
+h5py_script <- tempfile(fileext = ".py")
+writeLines(c(
+  "import sys, h5py, numpy as np", "from concurrent.futures import ProcessPoolExecutor",
+  "path, workers = sys.argv[1], int(sys.argv[2])",
+  "def part(at):", "    with h5py.File(path, 'r') as f: return f['counts'][at:at + 1000].sum(axis=1, dtype='i8')",
+  "with h5py.File(path, 'r') as f: lines = range(0, f['counts'].shape[0], 1000)",
+  "if workers == 1: sums = [part(at) for at in lines]",
+  "else:", "    with ProcessPoolExecutor(workers) as pool: sums = list(pool.map(part, lines))",
+  "print(int(np.concatenate(sums).sum()))"
+), h5py_script)
+h5py <- function(path, workers) function() as.numeric(system2(python, shQuote(c(h5py_script, path, workers)), stdout = TRUE))
+
+delayed <- function(path, how) {
+  suppressPackageStartupMessages({
+    library(DelayedMatrixStats)
+    library(HDF5Array)
+  })
+  # After those, whose colSums2() and friends would be masked by none of ours.
+  x <- HDF5Array(path, "counts")
+  part <- function(i) DelayedMatrixStats::colSums2(x, cols = i:min(i + 999, ncol(x)))
+  switch(how,
+    serial = function() DelayedMatrixStats::colSums2(x),
+    lapply = function() unlist(lapply(seq(1, ncol(x), by = 1000), part)),
+    mclapply = function() unlist(parallel::mclapply(seq(1, ncol(x), by = 1000), part, mc.cores = 2L))
+  )
+}
+
+statistics <- list(
+  "column sums" = list(margin = 2, stats = "sum"), "row sums" = list(margin = 1, stats = "sum"),
+  "sums of both" = list(margin = 1:2, stats = "sum"),
+  "sums and variances of both" = list(margin = 1:2, stats = c("sum", "var"))
+)
+ours <- function(m, what, threads) {
+  force(threads)
+  function() regatta::h5_stats(m, what$margin, what$stats, threads = threads)
+}
+
+rows <- NULL
+for (file in c("post.h5", "zeros.h5")) {
+  path <- file.path(folder, file)
+  label <- if (file == "post.h5") "the post's file" else "93% zeros"
+  m <- regatta::h5_matrix(path, "counts", dimnames = FALSE)
+  if (limited && .C("limit_load", path, "counts", 0L)[[3L]] != 0L) stop("the limit cannot read ", path)
+  for (name in names(statistics)) {
+    what <- statistics[[name]]
+    peers <- list("regatta, 1 thread" = ours(m, what, 1L), "regatta, 2 threads" = ours(m, what, 2L))
+    if (limited) peers <- c(peers, list("inflating alone, 1 thread" = limit(1L), "inflating alone, 2 threads" = limit(2L)))
+    if (name == "column sums") {
+      peers <- c(peers, list("h5py, 1 process" = h5py(path, 1L), "h5py, 2 processes" = h5py(path, 2L)))
+      needs <- c("DelayedMatrixStats", "HDF5Array", "rhdf5")
+      for (how in c("serial", "lapply", "mclapply")) {
+        peer <- paste0("DelayedMatrixStats, ", c(serial = "serial", lapply = "lapply by 1000", mclapply = "mclapply by 1000")[[how]])
+        one <- bench_peer(peer, needs, NULL)
+        if (length(one) > 0L) peers[[peer]] <- delayed(path, how)
+      }
+      total <- sum(peers[[1L]]()$sum)
+      for (peer in grep("h5py|Delayed", names(peers), value = TRUE)) {
+        if (!isTRUE(all.equal(sum(peers[[peer]]()), total))) stop(peer, " has other sums")
+      }
+    }
+    samples <- bench_measure(peers, rounds, warm = if (bench_short) 1L else 0L)
+    rows <- rbind(rows, bench_print(bench_summary(paste0(name, ", ", label), samples)))
+  }
+}
+if (limited) .C("limit_free")
+
+cat("\n")
+for (cell in unique(rows$cell)) {
+  here <- rows[rows$cell == cell, ]
+  for (threads in c("1 thread", "2 threads")) {
+    if (limited) {
+      ratio <- bench_ratio(here, paste("regatta,", threads), paste("inflating alone,", threads))
+      bench_aim(sprintf("%s, %s, times inflating alone", cell, threads), ratio, 1.15)
+    }
+  }
+}
+bench_write("hdf5", rows)
