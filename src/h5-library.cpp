@@ -2,12 +2,17 @@
 #include "h5-library.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <thread>
 #include <vector>
 
 namespace regatta {
@@ -149,6 +154,52 @@ Library::Library() : lock_(library_mutex()), print_(nullptr), print_data_(nullpt
 Library::~Library() {
   H5Eclear2(H5E_DEFAULT);
   H5Eset_auto2(H5E_DEFAULT, print_, print_data_);
+}
+
+namespace {
+
+/* A thread's attempt to call the library. */
+struct Attempt {
+  std::mutex mutex;
+  std::condition_variable news;
+  bool done = false;
+};
+
+}  // namespace
+
+bool threads_may_call() {
+  static std::shared_ptr<Attempt> last;
+  {
+    const Library library;
+    hbool_t has_lock = false;
+    if (H5is_library_threadsafe(&has_lock) < 0 || !has_lock) return true;
+  }
+  if (last) {
+    std::lock_guard<std::mutex> lock(last->mutex);
+    if (!last->done) return false;
+  }
+  const std::shared_ptr<Attempt> attempt = std::make_shared<Attempt>();
+  last = attempt;
+  /* Signals are for R's thread. */
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    std::thread([attempt] {
+      H5open();
+      std::lock_guard<std::mutex> lock(attempt->mutex);
+      attempt->done = true;
+      attempt->news.notify_all();
+    }).detach();
+  } catch (...) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    last.reset();
+    return false;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  /* Too short for a busy machine costs a call its threads, no more. */
+  std::unique_lock<std::mutex> lock(attempt->mutex);
+  return attempt->news.wait_for(lock, std::chrono::seconds(2), [&] { return attempt->done; });
 }
 
 std::string Library::reason() const {

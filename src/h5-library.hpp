@@ -41,6 +41,11 @@ class Library {
   void* print_data_;
 };
 
+/* Whether threads other than R's own can call the library. In a build for threads it has a lock, and a package
+   that leaves it by an error of R, as rhdf5 does from the walk along the stack of errors, leaves the lock to R's
+   thread for good: that thread can go on, all others would wait for ever. Asked on R's thread. */
+bool threads_may_call();
+
 /* An identifier of the library, closed by `Close` when its owner ends, who must hold a Library. */
 template <herr_t (*Close)(hid_t)>
 class Id {
