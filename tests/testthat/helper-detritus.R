@@ -210,6 +210,8 @@ detritus_found <- function(snapshot, timeout = 5, except = NULL) {
 # known case: once processx has run, zombies of `parallel` stay, since each of the two replaces the
 # other's handler of SIGCHLD ("^child process .*state Z").
 expect_no_detritus <- function(snapshot, except = NULL) {
+  unlink(detritus_state$compiled, recursive = TRUE)
+  detritus_state$compiled <- NULL
   found <- detritus_found(snapshot, except = except)
   testthat::expect(
     length(found) == 0L,

@@ -171,6 +171,21 @@ fault_compile <- function(code, name, preload = FALSE, flags = character(),
   library
 }
 
+# A function that returns the library which `compile(env)` makes, for all tests of a file: it is made
+# when it is first asked for, and goes when the file looks for what it has left behind.
+compiled_once <- function(compile) {
+  folder <- NULL
+  function() {
+    if (is.null(folder)) {
+      folder <<- tempfile("compiled-")
+      dir.create(folder)
+      detritus_state$compiled <- c(detritus_state$compiled, folder)
+      file.copy(compile(environment()), folder)
+    }
+    list.files(folder, full.names = TRUE)
+  }
+}
+
 skip_unless_linux <- function() {
   if (!file.exists("/proc/self/environ")) testthat::skip("no Linux /proc")
 }

@@ -3,7 +3,7 @@ detritus <- detritus_snapshot()
 # Writes where it should not: over the ring of the one worker of a run, its counters included. The
 # control block is the shared mapping without a name that begins with the number of workers and ends
 # with the ring; what may go with it is the end of the text before that.
-damage <- function(frame = parent.frame()) {
+damage <- compiled_once(function(env) {
   fault_compile(c(
     "#include <stdint.h>",
     "#include <stdio.h>",
@@ -24,8 +24,8 @@ damage <- function(frame = parent.frame()) {
     "  }",
     "  fclose(maps);",
     "}"
-  ), "damage", env = frame)
-}
+  ), "damage", env = env)
+})
 
 test_that("a worker whose code has damaged its ring is given up, and the others' values arrive", {
   skip_unless_linux()

@@ -1,11 +1,11 @@
 detritus <- detritus_snapshot()
 
-closer <- function(frame = parent.frame()) {
+closer <- compiled_once(function(env) {
   fault_compile(c(
     "#include <unistd.h>",
     "void close_all(void) { for (int i = 3; i < 200; i++) close(i); }"
-  ), "closer", env = frame)
-}
+  ), "closer", env = env)
+})
 
 test_that("nothing is written to a file that got the number of a descriptor of ours", {
   skip_unless_linux()

@@ -121,13 +121,7 @@ expect_boundary <- function(got) {
   expect_true(got$swallowed)
 }
 
-# Compiled by the first test that needs it.
-boundary_folder <- withr::local_tempdir("threads-boundary-")
-boundary_library <- function() {
-  kept <- file.path(boundary_folder, paste0("threads-boundary", .Platform$dynlib.ext))
-  if (!file.exists(kept)) file.copy(threads_compile("threads-boundary.cpp"), kept)
-  kept
-}
+boundary_library <- compiled_once(function(env) threads_compile("threads-boundary.cpp", env = env))
 
 test_that("errors, restarts, jumps and interrupts pass through C++ as through R", {
   library <- boundary_library()
@@ -144,6 +138,5 @@ test_that("they do with a garbage collection at every few allocations", {
 })
 
 test_that("nothing is left behind", {
-  unlink(boundary_folder, recursive = TRUE)
   expect_no_detritus(detritus)
 })

@@ -44,10 +44,12 @@ environments <- function(hosts) {
   )
 }
 
+cores_library <- compiled_once(function(env) threads_compile("threads-cores.cpp", env = env))
+
 test_that("cores are counted as workers_available() counts them", {
   local_no_wishes()
   withr::local_envvar(REGATTA_THREADS = NA)
-  library <- threads_compile("threads-cores.cpp")
+  library <- cores_library()
   count <- function(library, environments) {
     dll <- dyn.load(library)
     cores <- getNativeSymbolInfo("cores", dll)
@@ -107,7 +109,7 @@ test_that("quotas are found where workers_available() finds them", {
         "/sys/fs/cgroup/cpu/one/cpu.cfs_period_us" = "100000"
       ))
   )
-  library <- threads_compile("threads-cores.cpp")
+  library <- cores_library()
   read <- function(library, machines) {
     quota <- getNativeSymbolInfo("quota", dyn.load(library))
     vapply(machines, function(root) .Call(quota, root), 0)
