@@ -20,29 +20,18 @@ cluster_ssh <- function(hosts, workers = 1, rscript = "Rscript", env = NULL, ssh
     abort_argument("address", address, if (tunnel) "`NULL` with a tunnel" else "given without a tunnel")
   }
   timeout <- check_seconds(timeout, "timeout")
-  deadline <- check_seconds(deadline, "deadline")
-  if (deadline < 2 || is.infinite(deadline)) {
-    abort_argument("deadline", deadline, "at least 2 seconds and finite")
-  }
+  deadline <- check_deadline(deadline)
   need_crypto(sys.call())
   workers <- as.integer(rep_len(workers, length(hosts)))
   min_workers <- check_count(min_workers, "min_workers", min = 0)
-  pool <- remote_pool(sum(workers), if (tunnel) "127.0.0.1" else address, deadline)
   last <- cumsum(workers)
-  tryCatch(
-    {
-      pool$launches <- lapply(seq_along(hosts), function(i) {
-        numbers <- seq(last[[i]] - workers[[i]], last[[i]] - 1)
-        ssh_launch(pool, hosts[[i]], numbers, rscript, env, ssh, tunnel, address, timeout)
-      })
-      remote_recruit(pool, timeout)
-    },
-    interrupt = function(e) {
-      remote_stop(pool$nodes, pool)
-      rlang::interrupt()
-    }
-  )
-  remote_cluster(pool, min_workers, sys.call())
+  listen <- if (tunnel) "127.0.0.1" else address
+  remote_start(sum(workers), listen, deadline, timeout, min_workers, sys.call(), function(pool) {
+    lapply(seq_along(hosts), function(i) {
+      numbers <- seq(last[[i]] - workers[[i]], last[[i]] - 1)
+      ssh_launch(pool, hosts[[i]], numbers, rscript, env, ssh, tunnel, address, timeout)
+    })
+  })
 }
 
 ssh_launch <- function(pool, host, numbers, rscript, env, ssh, tunnel, address, timeout) {
@@ -86,9 +75,16 @@ check_env <- function(x, call = rlang::caller_env()) {
   x
 }
 
+check_deadline <- function(x, call = rlang::caller_env()) {
+  if (!is_number(x) || x < 2 || is.infinite(x)) {
+    abort_argument("deadline", x, "at least 2 seconds and finite", call = call)
+  }
+  as.double(x)
+}
+
 cluster_status <- function(cl) {
   if (!inherits(cl, "regatta_remote")) {
-    abort_argument("cl", cl, "a cluster made by `cluster_ssh()`")
+    abort_argument("cl", cl, "a cluster made by `cluster_ssh()` or `cluster_slurm()`")
   }
   remote_status(cl)
 }

@@ -103,6 +103,18 @@ remote_is_hopeless <- function(pool) {
     !any(vapply(pool$launches, launch_is_running, NA))
 }
 
+# Listens, has `launch(pool)` start what brings the nodes, and waits for them: the cluster. An interrupt
+# ends what was started.
+remote_start <- function(n, address, deadline, timeout, min_workers, call, launch) {
+  pool <- remote_pool(n, address, deadline)
+  is_done <- FALSE
+  on.exit(if (!is_done) remote_stop(pool$nodes, pool))
+  pool$launches <- launch(pool)
+  remote_recruit(pool, timeout)
+  is_done <- TRUE
+  remote_cluster(pool, min_workers, call)
+}
+
 # The cluster, with a warning for those that have not come; an error if they are fewer than `least`.
 remote_cluster <- function(pool, least, call) {
   came <- length(pool$nodes)

@@ -142,3 +142,62 @@ remote_warm <- function() {
   regatta:::link_send(pool$nodes[[1L]]$link, list(type = "DONE"))
   par_value(node)
 }
+# A Slurm of our own on this machine, with two "hosts" of two cores each, as in its manual for tests on one
+# machine; stopped at the end of the caller. Variables of the environment by which its commands find it.
+local_slurm <- function(frame = parent.frame()) {
+  skip_unless_linux()
+  if (!is_root()) testthat::skip("a Slurm of our own needs root")
+  if (!.Call(regatta:::ffi_crypto_available)) testthat::skip("built without libsodium")
+  for (command in c("slurmctld", "slurmd", "munged", "salloc")) {
+    if (Sys.which(command) == "") testthat::skip(paste("no command", command))
+  }
+  if (!file.exists("/etc/munge/munge.key")) testthat::skip("no key of munge")
+  base <- withr::local_tempdir("slurm-", tmpdir = "/tmp", .local_envir = frame)
+  Sys.chmod(base, "755", use_umask = FALSE)
+  for (name in c("state", "spool", "log")) dir.create(file.path(base, name))
+  system2("install", c("-d", "-o", "munge", "-g", "munge", "-m", "0711", file.path(base, "mg")))
+  ports <- vapply(1:4, function(i) {
+    server <- socket_server()
+    on.exit(close(server))
+    socket_port(server)
+  }, 0L)
+  host <- sub("[.].*$", "", Sys.info()[["nodename"]])
+  node <- "NodeName=n%d NodeHostname=%s NodeAddr=127.0.0.1 Port=%d CPUs=2 RealMemory=500 State=UNKNOWN"
+  writeLines(c(
+    "ClusterName=loop", sprintf("SlurmctldHost=%s(127.0.0.1)", host), "SlurmUser=root",
+    "SlurmdUser=root", "AuthType=auth/munge", sprintf("AuthInfo=socket=%s/mg/munge.socket", base),
+    "CredType=cred/munge", sprintf("SlurmctldPort=%d", ports[[1L]]),
+    sprintf("SlurmdPort=%d", ports[[2L]]), sprintf("StateSaveLocation=%s/state", base),
+    sprintf("SlurmdSpoolDir=%s/spool/%%n", base), sprintf("SlurmctldPidFile=%s/slurmctld.pid", base),
+    sprintf("SlurmdPidFile=%s/slurmd.%%n.pid", base),
+    sprintf("SlurmctldLogFile=%s/log/slurmctld.log", base),
+    sprintf("SlurmdLogFile=%s/log/slurmd.%%n.log", base), "ProctrackType=proctrack/linuxproc",
+    "TaskPlugin=task/none", "SelectType=select/cons_tres", "SelectTypeParameters=CR_Core",
+    "SwitchType=switch/none", "MpiDefault=none", "ReturnToService=2",
+    "JobAcctGatherType=jobacct_gather/none", "AccountingStorageType=accounting_storage/none",
+    "SlurmdParameters=config_overrides", "SlurmctldTimeout=30", "SlurmdTimeout=30", "MinJobAge=30",
+    sprintf(node, 1L, host, ports[[3L]]), sprintf(node, 2L, host, ports[[4L]]),
+    "PartitionName=main Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP"
+  ), file.path(base, "slurm.conf"))
+  conf <- file.path(base, "slurm.conf")
+  start <- function(...) {
+    process <- withr::with_preserve_seed(processx::process$new(
+      ..., stdout = file.path(base, "log", "out"), stderr = "2>&1"
+    ))
+    withr::defer(process$kill(), envir = frame)
+    process
+  }
+  start("setpriv", c(
+    "--reuid=munge", "--regid=munge", "--clear-groups", "munged", "-F", "-f", "-S",
+    file.path(base, "mg/munge.socket"), paste0("--pid-file=", base, "/mg/munged.pid"),
+    paste0("--log-file=", base, "/mg/munged.log"), paste0("--seed-file=", base, "/mg/munge.seed"),
+    "--key-file=/etc/munge/munge.key"
+  ))
+  start("slurmctld", c("-D", "-f", conf))
+  for (name in c("n1", "n2")) start("slurmd", c("-D", "-N", name, "-f", conf))
+  withr::local_envvar(SLURM_CONF = conf, .local_envir = frame)
+  wait_until(function() {
+    states <- suppressWarnings(system2("sinfo", c("-h", "-N", "-o", "%t"), stdout = TRUE, stderr = FALSE))
+    sum(states == "idle") == 2L
+  }, 30, "the hosts of Slurm")
+}
