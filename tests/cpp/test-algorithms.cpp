@@ -82,7 +82,7 @@ TEST(per_thread_values_are_private) {
 TEST(reduce_holds_few_values_at_a_time) {
   // Counts itself, as the memory of a large accumulator would be counted.
   struct Counted {
-    explicit Counted(std::atomic<int>* now, std::atomic<int>* most, long value)
+    explicit Counted(std::atomic<int>* now, std::atomic<int>* most, long long value)
         : now_(now), most_(most), sum(value) { begin(); }
     Counted(const Counted& other) : now_(other.now_), most_(other.most_), sum(other.sum) { begin(); }
     Counted(Counted&& other) noexcept : now_(other.now_), most_(other.most_), sum(other.sum) {
@@ -107,7 +107,7 @@ TEST(reduce_holds_few_values_at_a_time) {
     }
     std::atomic<int>* now_;
     std::atomic<int>* most_;
-    long sum;
+    long long sum;
   };
   for (int threads : {1, 2, 4}) {
     std::atomic<int> now(0), most(0);
@@ -118,7 +118,7 @@ TEST(reduce_holds_few_values_at_a_time) {
           a.sum += b.sum;
           return a;
         }, static_cast<std::size_t>(threads));
-    CHECK(sum.sum == 4999950000L);
+    CHECK(sum.sum == 4999950000LL);
     CHECK(most.load() < 10 + 30 * threads);
     CHECK(now.load() == 2);
   }
