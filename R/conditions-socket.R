@@ -51,3 +51,12 @@ error_crypto <- function(call = NULL) {
     call = call
   )
 }
+
+# `place` of the node in its cluster.
+error_node_lost <- function(node, place, reason) {
+  who <- sprintf("node %.0f (process %d on %s)", node$rank, node$pid, node$host)
+  new_error(
+    "regatta_error_socket", sprintf("%s is lost: %s", who, reason),
+    kind = "lost", errno = NA_integer_, reason = reason, node = place, pid = node$pid
+  )
+}

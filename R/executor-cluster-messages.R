@@ -57,7 +57,12 @@ cluster_has_news <- function(pool) {
 # A cluster without sockets can only be waited for.
 cluster_await <- function(pool) {
   if (any(vapply(pool$wires, function(wire) identical(wire$busy, pool$token), NA))) {
-    got <- cluster_method("recvOneData")(pool$cluster)
+    got <- tryCatch(cluster_method("recvOneData")(pool$cluster), regatta_error_socket = identity)
+    if (inherits(got, "error")) {
+      if (is.null(got$node)) stop(got)
+      if (got$node <= length(pool$wires)) wire_retire(pool$wires[[got$node]], got$reason)
+      return(invisible())
+    }
     wire <- pool$wires[[got$node]]
     wire$told <- .Call(ffi_clock)
     if (identical(got$value$tag, pool$token)) {

@@ -177,30 +177,30 @@ recvData.regatta_remote_node <- function(node) {
   }
 }
 
-# Any node that has something: in turns, so that none is forgotten.
+# Any node that has something: in turns, so that none is forgotten. A node that has gone is told once, by
+# an error whose `node` is its place in `cl`; when all have gone there is nothing to wait for.
 recvOneData.regatta_remote <- function(cl) {
   nodes <- unclass(cl)
   pool <- nodes[[1L]]$pool
   repeat {
     turn <- if (is.null(pool$turn)) 0L else pool$turn
+    gone <- 0L
     for (i in (turn + seq_along(nodes) - 1L) %% length(nodes) + 1L) {
-      message <- remote_take_alive(nodes[[i]])
-      if (!is.null(message)) {
+      node <- nodes[[i]]
+      message <- tryCatch(link_take(node$link), error = identity)
+      if (inherits(message, "error")) {
+        gone <- gone + 1L
+        if (!node$number %in% pool$lost || gone == length(nodes)) {
+          pool$lost <- c(pool$lost, node$number)
+          signal_error(error_node_lost(node, i, conditionMessage(message)))
+        }
+      } else if (!is.null(message)) {
         pool$turn <- i
         return(list(node = i, value = message))
       }
     }
     .Call(ffi_link_wait, NULL, Inf)
   }
-}
-
-# A node that has gone is told once; the error names it.
-remote_take_alive <- function(node) {
-  tryCatch(link_take(node$link), regatta_error_socket = function(e) {
-    stop(sprintf(
-      "node %.0f (process %d on %s) is lost: %s", node$rank, node$pid, node$host, conditionMessage(e)
-    ), call. = FALSE)
-  })
 }
 
 closeNode.regatta_remote_node <- function(node) {

@@ -137,6 +137,24 @@ test_that("a node that was stopped is silent, one that computes is busy, one tha
   expect_identical(parallel::clusterCall(cluster[2L], Sys.getpid)[[1L]], pids[[2L]])
 })
 
+test_that("a node that dies costs the elements that it had, and the others go on", {
+  cluster <- local_shell_cluster(3)
+  victim <- cluster_status(cluster)$pid[[2L]]
+  run <- function(...) suppressWarnings(par_lapply(1:12, function(i) {
+    if (Sys.getpid() == victim) tools::pskill(victim, tools::SIGKILL)
+    Sys.sleep(0.05)
+    i
+  }, .on = cluster, .control = on_cluster(batch = 1L, ...)))
+  got <- run(errors = "collect")
+  lost <- par_failed(got)
+  expect_identical(sum(lost), 1L)
+  expect_s3_class(got[[which(lost)]], "regatta_error_death")
+  expect_identical(got[!lost], as.list(1:12)[!lost])
+  expect_identical(status_of(cluster), c("idle", "gone", "idle"))
+  # the two that are left are a cluster
+  expect_identical(run(), as.list(1:12))
+})
+
 test_that("nodes whose session was killed end themselves, and leave nothing, also while they compute", {
   skip_unless_linux()
   if (!.Call(ffi_crypto_available)) skip("built without libsodium")
