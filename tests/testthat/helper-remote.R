@@ -109,7 +109,7 @@ gate_until <- function(pool, cond) {
   wait_until(function() {
     regatta:::remote_admit(pool)
     cond()
-  }, what = deparse1(body(cond)))
+  }, 30, deparse1(body(cond)))
 }
 
 visit <- function(pool, bytes = raw(), frame = parent.frame()) {
@@ -119,13 +119,13 @@ visit <- function(pool, bytes = raw(), frame = parent.frame()) {
   socket
 }
 
-# A node in a forked process that proves `key` and says who it is.
-forked_node <- function(pool, number = 0, key = pool$key) {
+# A node in a forked process that proves `key` and says who it is; tries again for `seconds`.
+forked_node <- function(pool, number = 0, key = pool$key, seconds = 0) {
   force(key)
   par_call(tryCatch(
     {
       settings <- regatta:::link_settings(20, TRUE)
-      link <- regatta:::node_connect("127.0.0.1", pool$port, key, number, 0, settings)
+      link <- regatta:::node_connect("127.0.0.1", pool$port, key, number, seconds, settings)
       regatta:::link_send(link, list(type = "JOIN", data = regatta:::node_facts()))
       regatta:::node_serve(link)
     },
@@ -137,7 +137,7 @@ forked_node <- function(pool, number = 0, key = pool$key) {
 remote_warm <- function() {
   if (!.Call(regatta:::ffi_crypto_available)) return(invisible())
   pool <- local_gate()
-  node <- forked_node(pool)
+  node <- forked_node(pool, seconds = 30)
   gate_until(pool, function() length(pool$nodes) == 1L)
   regatta:::link_send(pool$nodes[[1L]]$link, list(type = "DONE"))
   par_value(node)

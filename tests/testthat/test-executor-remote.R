@@ -14,7 +14,7 @@ test_that("one who knows the secret is let in, whoever else stands at the door",
   socket_write(reflected, challenge)
   gone <- visit(pool)
   close(gone)
-  node <- forked_node(pool)
+  node <- forked_node(pool, seconds = 30)
   gate_until(pool, function() length(pool$nodes) == 1L)
   gate_until(pool, function() sum(grepl("something else", pool$refused)) == 4L)
   # the silent are still waited for, and have held nobody up
@@ -30,7 +30,7 @@ test_that("wrong, used and replayed proofs are turned away", {
   wrong <- forked_node(pool, 0, key = raw(32))
   gate_until(pool, function() sum(grepl("does not know", pool$refused)) == 1L)
   expect_match(par_value(wrong), "peer")
-  node <- forked_node(pool, 1)
+  node <- forked_node(pool, 1, seconds = 30)
   gate_until(pool, function() length(pool$nodes) == 1L)
   for (number in c(1, 2)) { # let in already; not one of ours
     again <- forked_node(pool, number)
