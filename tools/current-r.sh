@@ -103,10 +103,10 @@ install_into() {
   printf '%s\n' "${wanted[@]}" >"$1/regatta-packages"
 }
 
-# One that is there serves for two weeks, while the packages it was made with are those wanted.
+# One that is there serves for two weeks; packages that are wanted since are added.
 is_ready() {
-  [ -n "$(find "$1/regatta-packages" -mtime -14 2>/dev/null)" ] &&
-    [ "$(cat "$1/regatta-packages")" = "$(printf '%s\n' "${wanted[@]}")" ]
+  [ -n "$(find "$1/regatta-packages" -mtime -14 2>/dev/null)" ] || return 1
+  [ "$(cat "$1/regatta-packages")" = "$(printf '%s\n' "${wanted[@]}")" ] || install_into "$1"
 }
 
 [ "$(id -u)" = 0 ] || skip "only root may make a userland"

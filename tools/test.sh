@@ -65,9 +65,9 @@ unset REGATTA_TEST_REPORT REGATTA_TEST_JOBS
 step "skips and snapshots" check_suite_log
 step "entry points" Rscript --vanilla tools/check-nonapi.R "$checked/regatta/libs/regatta.so"
 step "leaks" in_checked tools/leak-watch.sh Rscript --vanilla tools/leak-check.R
-step "C mechanisms without R" timeout -k 5 900 make -s -C tests/c test
+step "C mechanisms without R" timeout -k 5 900 make -s -j"$cores" -C tests/c test
 if [ -f tests/cpp/Makefile ]; then
-  step "C++ headers without R" timeout -k 5 900 make -s -C tests/cpp test
+  step "C++ headers without R" timeout -k 5 900 make -s -j"$cores" -C tests/cpp test
 else
   skip_step "C++ headers without R" "there is no tests/cpp"
 fi
