@@ -2,7 +2,8 @@
 # same time: the classes and fields of what the element has signalled are there as well, so that a
 # handler for them fires. What the user's code has signalled, as it was, is the `parent`.
 
-# `record` is what capture_error() made in the worker: condition, traceback and dump.
+# `record` is what capture_error() made in the worker: condition, traceback and dump. A `class` in it says
+# that the machinery has failed and not the user's code.
 error_element <- function(record, index, name = NULL, pid = NA_integer_, try = 1L, call = NULL) {
   message <- sprintf(
     "%s failed in worker %s%s%s: %s",
@@ -10,7 +11,7 @@ error_element <- function(record, index, name = NULL, pid = NA_integer_, try = 1
     element_reason(record$cnd)
   )
   cnd <- new_error(
-    "regatta_error_element", message,
+    c(record$class, "regatta_error_element"), message,
     index = as.integer(index), name = name, pid = as.integer(pid), try = as.integer(try),
     body = c(format_innermost(record$trace, 10L), nested_calls(record$cnd)),
     parent = record$cnd, call = call

@@ -3,12 +3,29 @@ abort_memory <- function(requested, available, in_run) {
   signal_error(error_memory(requested, available, in_run))
 }
 
-# Called from C when the lock of a run's queue cannot be taken, since it is none any more.
-abort_overwritten <- function() {
-  signal_error(new_error("regatta_error_damage", paste(
-    "what the session and its workers share of this run was overwritten: code that an element has called",
-    "writes where it should not. What has not been returned is lost. A checker of memory finds such code."
+# Called from C when the lock of a run's queue cannot be taken, since it is none any more; or, not for the
+# whole run, when there is no telling where a result can be written.
+abort_overwritten <- function(whole_run) {
+  what <- if (whole_run) {
+    "what the session and its workers share of this run was overwritten; what has not been returned is lost"
+  } else {
+    "the list of what is free in shared memory was overwritten: the result was written nowhere"
+  }
+  signal_error(new_error("regatta_error_damage", paste0(
+    what, ". Code that an element has called writes where it should not. A checker of memory finds such code."
   )))
+}
+
+# Called from C for an element whose value, or error, was overwritten before the session has read it: what
+# a worker would have sent of an error.
+overwritten_record <- function() {
+  cnd <- new_error("regatta_error_damage", paste(
+    "what it has sent was overwritten in shared memory before the session has read it: code that this",
+    "worker has called, in this element or another, writes where it should not"
+  ))
+  record <- capture_error(cnd, list(), list(), detail = FALSE, dump = "no")
+  record$class <- "regatta_error_damage"
+  record
 }
 
 # Called from C when the descriptor of shared memory is not open any more, or on something else.

@@ -139,7 +139,7 @@ static void give_back_unowned(rg_arena *arena) {
     at = live[i].offset + live[i].size;
     used += live[i].size;
   }
-  int64_t end = atomic_load(&arena->shared->end);
+  int64_t end = rg_arena_size(arena);
   if (end > at) rg_fd_punch(arena->fd, at, end - at);
   atomic_store(&arena->shared->used, used);
   for (int i = 0; i < RG_ARENA_FREE_MAX; i++) {

@@ -102,6 +102,17 @@ int rg_arena_is_whole(const rg_arena *arena) { return rg_fd_is(arena->fd, arena-
 
 static int own_fd(const rg_arena *arena) { return rg_arena_is_whole(arena) ? arena->fd : -1; }
 
+static uint32_t sum_of(const rg_arena *arena, rg_span span) {
+  const uint64_t factor = 0x9e3779b97f4a7c15u;
+  uint64_t sum = ((uint64_t)span.offset ^ arena->tag) * factor;
+  sum = (sum ^ sum >> 32 ^ (uint64_t)span.size) * factor;
+  return (uint32_t)(sum >> 32);
+}
+
+static int is_entry_sound(const rg_arena *arena, const rg_free_entry *entry) {
+  return entry->sum == sum_of(arena, entry->span);
+}
+
 /* Takes the smallest free span that holds `size` and wastes less than it uses. */
 static int take_free(rg_arena *arena, int64_t size, rg_span *span) {
   rg_arena_shared *shared = arena->shared;
@@ -117,6 +128,7 @@ static int take_free(rg_arena *arena, int64_t size, rg_span *span) {
     if (!best) return 0;
     int32_t open = RG_FREE_OPEN;
     if (!atomic_compare_exchange_strong(&best->state, &open, RG_FREE_BUSY)) continue;
+    if (!is_entry_sound(arena, best)) continue; /* BUSY for good: nobody takes it again */
     rg_span found = best->span;
     int fits = found.size >= size && found.size / 2 <= size;
     if (fits) {
@@ -166,8 +178,13 @@ rg_arena_status rg_arena_reserve(rg_arena *arena, int64_t size, rg_span *span,
     need->available = bytes_available(arena);
     if (whole > need->available) return RG_ARENA_FULL;
   }
+  /* What the file has lies before its end: a span there would be somebody's data. */
+  int64_t taken = rg_arena_size(arena);
   span->offset = atomic_fetch_add(&arena->shared->end, whole);
   span->size = whole;
+  if (span->offset < taken || span->offset % rg_arena_page() != 0 || span->offset > INT64_MAX - whole) {
+    return RG_ARENA_OVERWRITTEN;
+  }
   atomic_fetch_add(&arena->shared->used, whole);
   return rg_fd_reserve(own_fd(arena), span->offset, whole) == 0 ? RG_ARENA_OK
                                                             : give_up(arena, *span, need);
@@ -211,6 +228,7 @@ static int put_free(rg_arena *arena, rg_span span) {
     int32_t empty = RG_FREE_EMPTY;
     if (!atomic_compare_exchange_strong(&entry->state, &empty, RG_FREE_BUSY)) continue;
     entry->span = span;
+    entry->sum = sum_of(arena, span);
     atomic_fetch_add(&shared->warm, span.size);
     atomic_store(&entry->state, RG_FREE_OPEN);
     return 1;
@@ -224,6 +242,12 @@ void rg_arena_release(rg_arena *arena, rg_span span) {
   atomic_fetch_sub(&arena->shared->used, span.size);
   if (!rg_arena_is_ours(arena)) return;
   if (!put_free(arena, span)) rg_fd_punch(own_fd(arena), span.offset, span.size);
+}
+
+int rg_arena_is_sound(const rg_arena *arena) {
+  const int64_t most = (int64_t)1 << 40;
+  int64_t end = atomic_load(&arena->shared->end), taken = rg_arena_size(arena);
+  return taken >= 0 && end >= taken && end - taken <= most && end % rg_arena_page() == 0;
 }
 
 int rg_arena_is_ours(rg_arena *arena) {
@@ -254,6 +278,7 @@ int64_t rg_arena_trim(rg_arena *arena) {
     rg_free_entry *entry = &arena->shared->free[i];
     int32_t open = RG_FREE_OPEN;
     if (!atomic_compare_exchange_strong(&entry->state, &open, RG_FREE_BUSY)) continue;
+    if (!is_entry_sound(arena, entry)) continue;
     rg_fd_punch(own_fd(arena), entry->span.offset, entry->span.size);
     atomic_fetch_sub(&arena->shared->warm, entry->span.size);
     given_back += entry->span.size;

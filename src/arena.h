@@ -43,10 +43,12 @@ typedef enum { RG_FREE_EMPTY = 0, RG_FREE_BUSY, RG_FREE_OPEN } rg_free_state;
 
 typedef struct {
   _Atomic int32_t state; /* rg_free_state; workers and owner take an entry by CAS to BUSY */
+  uint32_t sum;          /* checksum of the span */
   rg_span span;
 } rg_free_entry;
 
-/* Shared between the owner and its workers. */
+/* Shared between the owner and its workers. Code of an element can write here by mistake: a place in the
+   file that comes from here is checked before anything is written to it or freed. */
 typedef struct {
   _Atomic int64_t end;  /* the file's spans lie in [0, end) */
   _Atomic int64_t used; /* bytes in spans that are not free */
@@ -72,7 +74,8 @@ typedef struct {
 typedef enum {
   RG_ARENA_OK = 0,
   RG_ARENA_FULL,  /* the limit or the machine's memory does not allow it */
-  RG_ARENA_SYSTEM /* a system call failed; errno says why */
+  RG_ARENA_SYSTEM, /* a system call failed; errno says why */
+  RG_ARENA_OVERWRITTEN /* what the processes share about the arena cannot be */
 } rg_arena_status;
 
 /* What was asked for and what there was, for the message. */
@@ -113,6 +116,10 @@ int64_t rg_arena_size(const rg_arena *arena);
 
 /* Owner: the span's content is not needed any more. */
 void rg_arena_release(rg_arena *arena, rg_span span);
+
+/* Whether the end of the file that the processes share can be: behind what the file has, and not far
+   behind, as reservations leave it that have failed. */
+int rg_arena_is_sound(const rg_arena *arena);
 
 /* Owner: whether the arena can be used on: it is whole, and no other process has inherited it. */
 int rg_arena_is_ours(rg_arena *arena);

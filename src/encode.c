@@ -253,6 +253,10 @@ static void abort_descriptor(int64_t requested) {
 }
 
 void rg_encode_full(rg_arena_status status, rg_arena_need need, int in_run) {
+  if (status == RG_ARENA_OVERWRITTEN) {
+    rg_call_r("abort_overwritten", 1, PROTECT(Rf_ScalarLogical(FALSE)));
+    UNPROTECT(1);
+  }
   if (status == RG_ARENA_SYSTEM && errno == EBADF) abort_descriptor(need.requested);
   if (status == RG_ARENA_SYSTEM) {
     Rf_error("cannot write %.0f bytes to shared memory: %s", (double)need.requested,

@@ -147,8 +147,8 @@ static int next_element(void) {
 }
 
 static void publish(rg_record_type type, int kind, const rg_buffer *payload) {
-  rg_record header = {0, (uint8_t)type, 0, (uint8_t)kind, 0, evaluator.element,
-                      evaluator.tries, 0};
+  rg_record header = {.type = (uint8_t)type, .kind = (uint8_t)kind, .element = evaluator.element,
+                      .tries = evaluator.tries};
   evaluator.channel.publish(evaluator.channel.state, &header, payload);
 }
 

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arena-block.h"
+#include "call-r.h"
 #include "encode.h"
 #include "evaluator.h"
 #include "fork-pool.h"
@@ -93,6 +95,8 @@ static void take_output_end(batch *b, int w, const rg_record *record) {
 
 /* Records. */
 
+typedef enum { RG_TRUST_NOTHING = 0, RG_TRUST_HEADER, RG_TRUST_ALL } rg_trust;
+
 /* Numbers from shared memory, to which foreign code in a worker can write by mistake. */
 
 static int64_t current_of(const rg_pool *pool, int w) {
@@ -100,23 +104,38 @@ static int64_t current_of(const rg_pool *pool, int w) {
   return current >= 0 && current < pool->elements ? current : -1;
 }
 
+static int ends_element(const rg_record *record) {
+  return record->type == RG_RECORD_VALUE || record->type == RG_RECORD_ERROR;
+}
+
+/* Where a payload lies in the arena: in the file as it is, whatever the processes have written down
+   about that, and not where a vector of this session stands. */
 static int is_sound_stored(const rg_pool *pool, const rg_record *record) {
   rg_stored stored;
   if (record->payload != sizeof stored) return 0;
+  if (!rg_arena_is_whole(pool->arena)) return 1; /* mapping it fails, and says why */
   memcpy(&stored, rg_record_payload(record), sizeof stored);
-  int64_t end = atomic_load(&pool->arena->shared->end), page = rg_arena_page();
+  int64_t end = rg_arena_size(pool->arena), page = rg_arena_page();
   return stored.span.offset >= 0 && stored.span.offset % page == 0 && stored.span.size > 0 &&
          stored.span.size % page == 0 && stored.span.size <= end &&
          stored.span.offset <= end - stored.span.size && stored.size > 0 &&
-         stored.size <= stored.span.size;
+         stored.size <= stored.span.size && !rg_block_owns(pool->arena, stored.span.offset);
 }
 
-static int is_sound(const rg_pool *pool, const rg_record *record) {
-  if (record->element < 0 || record->element >= pool->elements) return 0;
+static int is_payload_sound(const rg_pool *pool, const rg_record *record) {
+  if (!rg_record_is_intact(record)) return 0;
   if (record->flags & RG_RECORD_PART) return 1;
   if (record->flags & RG_RECORD_STORED) return is_sound_stored(pool, record);
   if (record->type == RG_RECORD_OUTPUT) return record->payload == RG_STREAMS * sizeof(int64_t);
   return record->type != RG_RECORD_SUPPRESSED || record->payload == sizeof(int64_t);
+}
+
+/* What a record is worth: its payload may cost the element its value, but of what else an element has
+   sent nothing may be missing without a word. */
+static rg_trust trust_in(const rg_pool *pool, const rg_record *record) {
+  if (record->element < 0 || record->element >= pool->elements) return RG_TRUST_NOTHING;
+  if (is_payload_sound(pool, record)) return RG_TRUST_ALL;
+  return ends_element(record) ? RG_TRUST_HEADER : RG_TRUST_NOTHING;
 }
 
 /* The worker is killed and treated as lost with the element that it runs; its death says why. */
@@ -201,12 +220,23 @@ static void add_value(batch *b, int w, const rg_record *record) {
   note_end(b->ends, b->count++, b->pool, w, record);
 }
 
-static void add_error(batch *b, int w, const rg_record *record) {
+/* An error of the element with this record of it, which is protected. */
+static void add_error(batch *b, int w, const rg_record *record, SEXP error) {
   SEXP ends = PROTECT(new_ends(1));
-  SEXP error = PROTECT(decode_record(b, w, record));
   note_end(ends, 0, b->pool, w, record);
   add_ended(b, ends, 1, "error", error);
-  UNPROTECT(2);
+  UNPROTECT(1);
+}
+
+/* The element has ended, and how it did has been overwritten before it was read. What it has stored in
+   the arena nobody can tell any more. */
+static void add_overwritten(batch *b, int w, const rg_record *record) {
+  b->pool->lost_spans = 1;
+  b->pool->workers[w].overwritten = 0;
+  rg_buffer_reset(&b->pool->workers[w].parts, 0);
+  SEXP what = PROTECT(rg_call_r("overwritten_record", 0));
+  add_error(b, w, record, what);
+  UNPROTECT(1);
 }
 
 static const char *kind_name(int kind) {
@@ -238,23 +268,33 @@ static void add_suppressed(batch *b, const rg_record *record) {
   UNPROTECT(1);
 }
 
-static void take_record(batch *b, int w, const rg_record *record) {
+static void take_end(batch *b, int w, const rg_record *record) {
+  rg_worker *worker = &b->pool->workers[w];
+  if (worker->overwritten) {
+    add_overwritten(b, w, record);
+  } else if (record->type == RG_RECORD_VALUE) {
+    add_value(b, w, record);
+  } else {
+    SEXP what = PROTECT(decode_record(b, w, record));
+    add_error(b, w, record, what);
+    UNPROTECT(1);
+  }
+  b->pool->settled[record->element] = 1;
+  worker->finished = record->element;
+  worker->ends++;
+}
+
+static void take_record(batch *b, int w, const rg_record *record, rg_trust trust) {
+  rg_worker *worker = &b->pool->workers[w];
+  if (trust != RG_TRUST_ALL) worker->overwritten = 1;
   if (record->flags & RG_RECORD_PART) {
-    keep_part(&b->pool->workers[w], record);
+    if (!worker->overwritten) keep_part(worker, record);
     return;
   }
   switch (record->type) {
   case RG_RECORD_VALUE:
-    add_value(b, w, record);
-    b->pool->settled[record->element] = 1;
-    b->pool->workers[w].finished = record->element;
-    b->pool->workers[w].ends++;
-    break;
   case RG_RECORD_ERROR:
-    add_error(b, w, record);
-    b->pool->settled[record->element] = 1;
-    b->pool->workers[w].finished = record->element;
-    b->pool->workers[w].ends++;
+    take_end(b, w, record);
     break;
   case RG_RECORD_CONDITION:
     add_condition(b, w, record);
@@ -266,8 +306,7 @@ static void take_record(batch *b, int w, const rg_record *record) {
     take_output_end(b, w, record);
     break;
   default:
-    Rf_error("worker %d sent a record of unknown type %d", (int)b->pool->workers[w].pid,
-             record->type);
+    Rf_error("worker %d sent a record of unknown type %d", (int)worker->pid, record->type);
   }
 }
 
@@ -289,9 +328,10 @@ static int take_worker(batch *b, int w) {
   int damaged = 0;
   if (worker->damaged) return 0;
   while (!is_full(b) && (record = rg_ring_peek(&slot->ring, end, &damaged))) {
-    if ((damaged = !is_sound(b->pool, record))) break;
+    rg_trust trust = trust_in(b->pool, record);
+    if ((damaged = trust == RG_TRUST_NOTHING)) break;
     int64_t given[RG_STREAMS] = {worker->given[RG_STDOUT], worker->given[RG_STDERR]};
-    take_record(b, w, record);
+    take_record(b, w, record, trust);
     for (int s = 0; s < RG_STREAMS; s++) {
       size_t taken = (size_t)(worker->given[s] - given[s]);
       safe[s] = taken < safe[s] ? safe[s] - taken : 0;

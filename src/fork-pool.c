@@ -18,11 +18,11 @@
 static rg_pool *pools;
 
 /* The arena of this process, made when the first pool needs it and kept for the next, so
-   that its pages stay warm, unless others have inherited it. A worker that runs maps of its own has
+   that its pages stay warm, unless others have inherited it or code has overwritten its end. A worker that runs maps of its own has
    one of its own. Each pool holds it until it is stopped. */
 static rg_arena *session_arena(void) {
   static rg_arena *arena;
-  if (!arena || !rg_arena_is_ours(arena)) {
+  if (!arena || !rg_arena_is_ours(arena) || !rg_arena_is_sound(arena)) {
     if (arena) {
       rg_arena_give_up(arena);
       rg_arena_drop(arena);
@@ -50,7 +50,7 @@ void rg_fork_pool_close_worker(rg_worker *worker) {
   }
   rg_buffer_reset(&worker->parts, 0);
   worker->pid = 0;
-  worker->damaged = 0;
+  worker->damaged = worker->overwritten = 0;
 }
 
 void rg_fork_pool_mark(const rg_pool *pool, pid_t pid, char mark[RG_FORK_MARK_SIZE]) {
@@ -265,7 +265,8 @@ static void lock_queue(rg_control *control) {
 }
 
 void rg_fork_pool_overwritten(void) {
-  rg_call_r("abort_overwritten", 0);
+  rg_call_r("abort_overwritten", 1, PROTECT(Rf_ScalarLogical(TRUE)));
+  UNPROTECT(1);
 }
 
 /* `tries`: which try of each this is. */

@@ -33,6 +33,7 @@ typedef struct {
   rg_buffer pending[RG_STREAMS]; /* read and not yet given to an element */
   int64_t given[RG_STREAMS];     /* stream position of pending[0] */
   rg_buffer parts;  /* of a record that comes in several, so far */
+  int overwritten;  /* and a part of it is not what the worker has sent */
   int64_t peak_bytes; /* of the worker that was here when the pool was stopped */
   int damaged;      /* what it has in shared memory cannot be: nothing more is read of it */
   int died;         /* by itself: what it has started must be looked for */

@@ -231,7 +231,7 @@ static void publish_output(int64_t element) {
   }
   if (!news) return;
   memcpy(worker.sent, ends, sizeof ends);
-  rg_record header = {0, RG_RECORD_OUTPUT, 0, 0, 0, element, 0, 0};
+  rg_record header = {.type = RG_RECORD_OUTPUT, .element = element};
   commit(&header, ends, sizeof ends);
 }
 

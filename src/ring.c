@@ -1,9 +1,41 @@
 #include "ring.h"
 
 #include <stddef.h>
+#include <string.h>
 
 static uint32_t padded(uint32_t payload) {
   return (uint32_t)(sizeof(rg_record) + payload + 7) & ~7u;
+}
+
+/* Finds what was overwritten by mistake, and keeps out nobody who wants to deceive. Each step is one to
+   one, so that a change of one word is lost in the last line at most; four lanes, since a
+   multiplication waits for the one before. */
+static uint32_t checksum(const void *bytes, size_t size) {
+  const uint64_t factor = 0x9e3779b97f4a7c15u;
+  uint64_t lanes[4] = {1, 2, 3, 4}, words[4] = {0}, sum = size;
+  const char *at = bytes;
+  for (; size >= sizeof words; size -= sizeof words, at += sizeof words) {
+    memcpy(words, at, sizeof words);
+    for (int i = 0; i < 4; i++) lanes[i] = (lanes[i] ^ words[i]) * factor;
+  }
+  if (size > 0) {
+    memset(words, 0, sizeof words);
+    memcpy(words, at, size);
+    for (int i = 0; i < 4; i++) lanes[i] = (lanes[i] ^ words[i]) * factor;
+  }
+  for (int i = 0; i < 4; i++) {
+    sum = (sum ^ lanes[i]) * factor;
+    sum ^= sum >> 32;
+  }
+  return (uint32_t)sum;
+}
+
+static uint32_t sum_of_header(const rg_record *record) {
+  return checksum(record, offsetof(rg_record, header_sum));
+}
+
+static uint32_t sum_of_payload(const rg_record *record) {
+  return checksum(rg_record_payload(record), record->payload);
 }
 
 rg_record *rg_ring_reserve(rg_ring *ring, uint32_t payload) {
@@ -30,6 +62,8 @@ rg_record *rg_ring_reserve(rg_ring *ring, uint32_t payload) {
 }
 
 void rg_ring_commit(rg_ring *ring, rg_record *record) {
+  record->header_sum = sum_of_header(record);
+  record->payload_sum = sum_of_payload(record);
   uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
   atomic_store_explicit(&ring->head, head + record->size, memory_order_release);
 }
@@ -44,7 +78,12 @@ static int is_sound(const rg_record *record, uint64_t at, uint64_t left) {
   if (size < 8 || size % 8 != 0 || size > left || at + size > RG_RING_SIZE) return 0;
   if (record->type == RG_RECORD_SKIP) return at + size == RG_RING_SIZE;
   return record->type <= RG_RECORD_LAST && size >= sizeof *record &&
-         record->payload <= RG_RECORD_MAX && size == padded(record->payload);
+         record->payload <= RG_RECORD_MAX && size == padded(record->payload) &&
+         record->header_sum == sum_of_header(record);
+}
+
+int rg_record_is_intact(const rg_record *record) {
+  return record->payload_sum == sum_of_payload(record);
 }
 
 const rg_record *rg_ring_peek(rg_ring *ring, uint64_t end, int *damaged) {

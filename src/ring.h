@@ -9,7 +9,7 @@
  * seen by the consumer only after all of its bytes: `head` is stored with release order
  * after them, so a producer that dies half way leaves nothing half written behind.
  *
- *   record = rg_record header (24 bytes) + payload, padded to a multiple of 8
+ *   record = rg_record header (32 bytes) + payload, padded to a multiple of 8
  *
  * A record never wraps: where it would not fit before the end of the ring, the rest of
  * the ring is skipped by a record of type RG_RECORD_SKIP.
@@ -42,6 +42,8 @@ typedef struct {
   int64_t element;
   int32_t tries;
   uint32_t payload; /* bytes used of the payload */
+  uint32_t header_sum;  /* of the members above and of the payload: checksums, made by rg_ring_commit() */
+  uint32_t payload_sum;
 } rg_record;
 
 typedef struct {
@@ -61,10 +63,13 @@ uint64_t rg_ring_end(rg_ring *ring);
 /* The oldest record before `end` that was not released yet, or NULL. Valid until
    rg_ring_release(). A reader that asked for no end could follow a busy writer for ever.
    The ring lies in memory that foreign code in the producer can write to by mistake: a header
-   that cannot be is not believed. *damaged is set then, and NULL is returned: nothing more can be
-   read from this ring. */
+   that is not what was committed is not believed. *damaged is set then, and NULL is returned: nothing
+   more can be read from this ring. */
 const rg_record *rg_ring_peek(rg_ring *ring, uint64_t end, int *damaged);
 void rg_ring_release(rg_ring *ring, const rg_record *record);
+
+/* Whether the payload is what was committed, too. */
+int rg_record_is_intact(const rg_record *record);
 
 /* Bytes that the consumer has not released yet. */
 static inline uint64_t rg_ring_unread(const rg_ring *ring) {

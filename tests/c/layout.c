@@ -105,12 +105,14 @@ int main(void) {
         FIELD(rg_record, unused, "0", "worker"),
         FIELD(rg_record, element, "element", "worker"),
         FIELD(rg_record, tries, "try", "worker"),
-        FIELD(rg_record, payload, "bytes of the payload", "worker"));
+        FIELD(rg_record, payload, "bytes of the payload", "worker"),
+        FIELD(rg_record, header_sum, "checksum of all that stands before", "worker"),
+        FIELD(rg_record, payload_sum, "checksum of the payload", "worker"));
   TABLE(rg_arena_shared, "what owner and workers know of the arena",
         FIELD(rg_arena_shared, end, "end of the file in use", "both"),
         FIELD(rg_arena_shared, used, "bytes in spans that are not free", "both"),
         FIELD(rg_arena_shared, warm, "bytes in the list of free spans", "both"),
-        FIELD(rg_arena_shared, free, "the list: state, offset and size of each, 24 bytes",
+        FIELD(rg_arena_shared, free, "the list: state, checksum, offset and size of each, 24 bytes",
               "who has taken the entry by compare-and-swap of its state"));
   TABLE(rg_frame_header, "stands before a message on a socket; numbers have their lowest byte first",
         FIELD(rg_frame_header, magic, "`rgf1`", "sender"),

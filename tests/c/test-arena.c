@@ -99,6 +99,46 @@ TEST(what_is_above_the_limit_is_refused_and_leaves_nothing) {
   rg_arena_destroy(arena);
 }
 
+/* Damage: what stray writes can do to what the processes share about the arena. */
+
+TEST(an_end_that_was_overwritten_makes_no_span_over_another) {
+  const int64_t ends[] = {0, 1, -1, INT64_MIN, INT64_MAX, INT64_MAX / 4096 * 4096};
+  for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+    rg_arena *arena = rg_arena_create();
+    rg_span first, second;
+    rg_arena_need need;
+    CHECK(rg_arena_reserve(arena, pages(3), &first, &need) == RG_ARENA_OK);
+    CHECK(rg_arena_is_sound(arena));
+    atomic_store(&arena->shared->end, ends[i]);
+    CHECK(!rg_arena_is_sound(arena));
+    CHECK(rg_arena_reserve(arena, pages(1), &second, &need) == RG_ARENA_OVERWRITTEN);
+    CHECK(rg_arena_size(arena) == pages(3));
+    rg_arena_destroy(arena);
+  }
+}
+
+TEST(a_free_span_that_was_overwritten_is_neither_used_nor_given_back) {
+  rg_arena *arena = rg_arena_create();
+  rg_span live, freed, next;
+  rg_arena_need need;
+  const rg_piece text = {"lives", 6};
+  CHECK(rg_arena_write(arena, &text, 1, &live, &need) == RG_ARENA_OK);
+  rg_arena_reserve(arena, pages(1), &freed, &need);
+  rg_arena_release(arena, freed);
+  int entry = 0;
+  while (entry < RG_ARENA_FREE_MAX && atomic_load(&arena->shared->free[entry].state) != RG_FREE_OPEN) entry++;
+  CHECK(entry < RG_ARENA_FREE_MAX);
+  arena->shared->free[entry].span.offset = live.offset;
+  rg_arena_reserve(arena, pages(1), &next, &need);
+  CHECK(!overlap(live, next));
+  atomic_store(&arena->shared->free[entry].state, RG_FREE_OPEN);
+  rg_arena_trim(arena);
+  char *map = rg_arena_map(arena, live);
+  CHECK(memcmp(map, "lives", 6) == 0);
+  rg_arena_unmap(map, live);
+  rg_arena_destroy(arena);
+}
+
 TEST(a_child_releases_nothing) {
   rg_arena *arena = rg_arena_create();
   rg_span span;

@@ -168,6 +168,9 @@ TEST(a_header_that_cannot_be_is_not_believed) {
     {"a skip in the middle", 4, 1, RG_RECORD_SKIP},
     {"payload larger than the record", 20, 4, 1000},
     {"payload of -1", 20, 4, 0xffffffffu},
+    {"another element", 8, 8, 4},
+    {"another type", 4, 1, RG_RECORD_ERROR},
+    {"a flag", 5, 1, RG_RECORD_STORED},
   };
   for (size_t i = 0; i < sizeof strays / sizeof *strays; i++) {
     rg_ring *ring = new_ring();
@@ -179,6 +182,28 @@ TEST(a_header_that_cannot_be_is_not_believed) {
     CHECK(rg_ring_peek(ring, rg_ring_end(ring), &damaged) == NULL);
     if (!damaged) printf("FAILED believed: %s\n", strays[i].what);
     CHECK(damaged);
+    free_ring(ring);
+  }
+}
+
+TEST(a_payload_of_which_any_bit_was_overwritten_is_not_intact) {
+  const uint32_t sizes[] = {1, 8, 31, 32, 33, 700};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    rg_ring *ring = new_ring();
+    rg_record *record = rg_ring_reserve(ring, sizes[i]);
+    record->type = RG_RECORD_VALUE;
+    char *payload = rg_record_payload(record);
+    for (uint32_t at = 0; at < sizes[i]; at++) payload[at] = (char)(at * 7);
+    rg_ring_commit(ring, record);
+    CHECK(rg_record_is_intact(record));
+    int64_t believed = 0;
+    for (uint32_t bit = 0; bit < 8 * sizes[i]; bit++) {
+      payload[bit / 8] ^= (char)(1 << bit % 8);
+      believed += rg_record_is_intact(record);
+      payload[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    CHECK(believed == 0);
+    CHECK(peek(ring, rg_ring_end(ring)) == record && rg_record_is_intact(record));
     free_ring(ring);
   }
 }
