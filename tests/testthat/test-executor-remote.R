@@ -109,7 +109,7 @@ test_that("nodes do what package parallel and the verbs ask for", {
   control <- two_workers()
   here <- par_lapply(1:20, function(i) runif(1), .control = control)
   expect_identical(par_lapply(1:20, function(i) runif(1), .on = cluster, .control = on_cluster()), here)
-  expect_identical(status_of(cluster), rep("idle", 3L))
+  wait_until(identical(status_of(cluster), rep("idle", 3L))) # by the next sign of life
   # a large object both ways
   bytes <- as.raw(rep_len(0:255, 3e6))
   expect_identical(parallel::clusterCall(cluster[1L], identity, bytes)[[1L]], bytes)
@@ -150,7 +150,7 @@ test_that("a node that dies costs the elements that it had, and the others go on
   expect_identical(sum(lost), 1L)
   expect_s3_class(got[[which(lost)]], "regatta_error_death")
   expect_identical(got[!lost], as.list(1:12)[!lost])
-  expect_identical(status_of(cluster), c("idle", "gone", "idle"))
+  wait_until(identical(status_of(cluster), c("idle", "gone", "idle"))) # by the next sign of life
   # the two that are left are a cluster
   expect_identical(run(), as.list(1:12))
 })
