@@ -154,6 +154,7 @@ local_slurm <- function(frame = parent.frame()) {
   if (!file.exists("/etc/munge/munge.key")) testthat::skip("no key of munge")
   base <- withr::local_tempdir("slurm-", tmpdir = "/tmp", .local_envir = frame)
   Sys.chmod(base, "755", use_umask = FALSE)
+  withr::defer(system2("rm", c("-rf", base)), envir = frame) # unlink() leaves the socket of munge
   for (name in c("state", "spool", "log")) dir.create(file.path(base, name))
   system2("install", c("-d", "-o", "munge", "-g", "munge", "-m", "0711", file.path(base, "mg")))
   ports <- vapply(1:4, function(i) {
@@ -184,8 +185,14 @@ local_slurm <- function(frame = parent.frame()) {
     process <- withr::with_preserve_seed(processx::process$new(
       ..., stdout = file.path(base, "log", "out"), stderr = "2>&1"
     ))
-    withr::defer(process$kill(), envir = frame)
-    process
+    # One that is still ending would write to the folder that is about to go.
+    withr::defer(
+      {
+        process$kill()
+        process$wait(5000)
+      },
+      envir = frame
+    )
   }
   start("setpriv", c(
     "--reuid=munge", "--regid=munge", "--clear-groups", "munged", "-F", "-f", "-S",
