@@ -35,12 +35,9 @@ queue_waiting <- function(queue) {
 
 # No element begins any more but the first `first` of the run.
 queue_withdraw <- function(run, first) {
-  if (is.null(run$executor$withdraw)) {
-    waiting <- queue_waiting(run$queue)
-    run$queue$elements <- waiting[waiting <= first]
-  } else {
-    run$executor$withdraw(first)
-  }
+  waiting <- queue_waiting(run$queue)
+  run$queue$elements <- waiting[waiting <= first]
+  if (!is.null(run$executor$withdraw)) run$executor$withdraw(first)
 }
 
 # Only so many places have workers that begin further elements.
@@ -62,13 +59,15 @@ queue_feed <- function(run) {
     }
     size <- queue_batch(run, id, left)
     elements <- queue$elements[queue$taken + seq_len(size)]
+    if (isFALSE(run$executor$give(id, elements, run$tasks$tries[elements]))) {
+      next
+    }
     queue$taken <- queue$taken + size
     queue$given[[id]] <- elements
     queue$size[[id]] <- size
     queue$begun[[id]] <- 0L
     queue$first[[id]] <- queue$since[[id]] <- .Call(ffi_clock)
     workers_set(run, id, "state", "busy")
-    run$executor$give(id, elements, run$tasks$tries[elements])
   }
 }
 
@@ -107,6 +106,15 @@ queue_begun <- function(run, id) {
     return(list(index = numeric(), start = numeric()))
   }
   list(index = given[[1L]], start = run$queue$since[[id]])
+}
+
+# What an executor says that a worker had begun, less what has ended according to what it has told.
+queue_known <- function(run, id, event) {
+  if (is.null(run$executor$give)) {
+    return(event)
+  }
+  mine <- event$index %in% queue_given(run, id)
+  list(index = event$index[mine], start = event$start[mine], end = if (!is.null(event$end)) event$end[mine])
 }
 
 queue_given <- function(run, id) {

@@ -212,11 +212,14 @@ take_left <- function(run, event) {
   if (row$state == "starting") {
     return(worker_not_started(run, id, event$reason, event$host))
   }
+  if (!is.null(event$reason)) {
+    return(worker_withdrawn(run, id, event$reason))
+  }
   row[c("end", "exit", "peak_memory", "state")] <- list(
     .Call(ffi_clock) - run$clock, format_exit(event$signal, event$status), event$peak, "gone"
   )
   run$workers$rows[[id]] <- row
-  begun <- if (is.null(event$index)) queue_begun(run, id) else event
+  begun <- if (is.null(event$index)) queue_begun(run, id) else queue_known(run, id, event)
   queue_return(run, id, begun$index)
   tasks_note(run$tasks, list(
     index = begun$index, worker = id, start = begun$start,
@@ -228,6 +231,17 @@ take_left <- function(run, event) {
   }
   worker_replace(run, row$worker)
   workers_suffice(run)
+}
+
+# One that was ready and cannot work, as it says: nothing is lost, and no other is started for it.
+worker_withdrawn <- function(run, id, reason) {
+  workers_set(run, id, "state", "gone")
+  queue_return(run, id, numeric())
+  run$workers$reasons <- c(run$workers$reasons, reason)
+  if (workers_count(run) == 0L && length(workers_in(run, "starting")) == 0L) {
+    signal_error(error_start(run$places, reason, run$executor$advice))
+  }
+  warning(warning_workers(workers_count(run), run$places, reason))
 }
 
 take_heartbeat <- function(run, event) {

@@ -45,7 +45,7 @@ run_new <- function(task, on, control) {
   run$relay <- relay_new(control, task$names)
   run$executor <- new_executor(on, list(
     n = task$n, workers = run$places, control = control, seed = run$seed, share = run$share,
-    loop = task$loop, replay = task$replay, near = task$near, limited = limits_any(run)
+    loop = task$loop, replay = task$replay, limited = limits_any(run)
   ))
   run
 }

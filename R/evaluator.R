@@ -70,7 +70,9 @@ evaluate_event <- function(worker, type, index, try, kind, times, payload, value
 # Ends of single elements among events as one event, which comes last.
 join_ends <- function(events) {
   is_value <- vapply(events, function(event) !is.null(event[["values"]]), NA)
-  if (sum(is_value) < 2L) {
+  # What a worker has told must not come after its end.
+  left <- vapply(events, function(event) event$type == "left", NA)
+  if (sum(is_value) < 2L || any(left)) {
     return(events)
   }
   ends <- events[is_value]

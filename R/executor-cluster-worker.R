@@ -20,13 +20,14 @@ cluster_worker_hello <- function(probe, token) {
   near <- tryCatch(identical(rawToChar(unserialize(probe)), token), error = function(e) FALSE)
   cluster_reply(value = list(
     pid = Sys.getpid(), local = near, clock = .Call(ffi_clock), endian = .Platform$endian,
-    version = regatta_version()
+    version = regatta_version(), cores = as.integer(workers_available())
   ))
 }
 
-cluster_worker_begin <- function(bytes, slots, number, token) {
+cluster_worker_begin <- function(bytes, slots, number, token, share = NULL) {
   cluster_worker_clear()
   job <- closure_unpack(bytes)
+  if (!is.null(share)) job$share <- share
   for (package in job$packages) {
     library(package, character.only = TRUE)
   }
@@ -68,7 +69,7 @@ cluster_worker_set <- function(job) {
 cluster_worker_batch <- function(elements, tries, token, begin = NULL) {
   suspendInterrupts({
     if (!is.null(begin)) {
-      cluster_worker_begin(begin$bytes, begin$slots, begin$number, token)
+      cluster_worker_begin(begin$bytes, begin$slots, begin$number, token, begin$share)
     } else if (!identical(token, cluster_worker$token)) {
       stop("the run that these elements belong to is over")
     }

@@ -10,25 +10,33 @@
 
 new_executor.cluster <- function(on, plan) {
   pool <- cluster_pool(on, plan)
-  inner <- list(
-    start = function() cluster_start(pool),
-    submit = function(indices) cluster_submit(pool, indices),
+  list(
+    kind = "cluster",
+    advice = "Look at the nodes of the cluster; one that is out of service needs another cluster.",
+    start = function(workers, places) cluster_start(pool, workers),
     poll = function(timeout) cluster_poll(pool, timeout),
-    running = function() cluster_running(pool),
-    signal = function(w, how) cluster_signal(pool, w, how),
-    respawn = function(w) NA_integer_,
-    withdraw = function(first) {
-      left <- cluster_queue(pool)
-      pool$queue <- left[left <= first]
-      pool$ending <- TRUE
+    admit = function(worker, share) {
+      pool$share[[worker]] <- share
+      cluster_tell(pool, list(type = "ready", worker = worker))
     },
-    limit = function(active) pool$active <- active,
-    tasks = function() task_rows(pool$tasks),
-    task = function(index) task_rows(pool$tasks, index),
+    give = function(worker, elements, tries) cluster_give(pool, worker, elements, tries),
+    withdraw = function(first) pool$ending <- TRUE, # nothing waits here
+    running = function() cluster_running(pool),
+    interrupt = function(worker, element) {
+      wire <- pool$wires[[worker]]
+      is_local(wire) && .Call(ffi_cluster_slots_interrupt, pool$slots, worker, element, wire$facts$pid)
+    },
+    signal = function(worker, number) cluster_signal(pool, worker, number),
+    measure = function(worker, what) {
+      wire <- pool$wires[[worker]]
+      if (is_local(wire)) measure_here(wire$facts$pid, what) else if (what == "memory") NA_real_ else -1
+    },
     guard = function(code) cluster_guard(pool, code),
-    stop = function() cluster_stop(pool)
+    stop = function() {
+      cluster_stop(pool)
+      list(worker = integer(), peak = numeric())
+    }
   )
-  cluster_executor(inner, pool)
 }
 
 # Workers are numbered as their nodes are; nodes that nobody has engaged come first.
@@ -42,20 +50,18 @@ cluster_pool <- function(on, plan) {
   pool$wires <- wires[if (pool$sockets) free[seq_len(plan$workers)] else seq_len(plan$workers)]
   pool$session <- Sys.getpid()
   pool$token <- paste(Sys.getpid(), format(.Call(ffi_clock), digits = 15))
-  pool$tasks <- task_table(plan$n)
-  pool$queue <- numeric() # `taken` of them have been handed out
-  pool$taken <- 0
-  pool$active <- plan$workers
   pool$alive <- rep(TRUE, plan$workers)
-  pool$batch <- rep(list(numeric()), plan$workers) # elements sent and not yet settled
-  pool$seen <- numeric(plan$workers) # what a worker ran when it was last looked at
-  pool$size <- integer(plan$workers) # of the last batch, and seconds in its elements
-  pool$spent <- numeric(plan$workers)
+  pool$share <- rep(plan$share, plan$workers)
+  pool$events <- list() # that have not come from a node
   pool$stopped <- FALSE
   pool$ending <- FALSE
   # Dropped before its end: a stream, a call.
   reg.finalizer(pool, pool_abandoned)
   pool
+}
+
+cluster_tell <- function(pool, event) {
+  pool$events[[length(pool$events) + 1L]] <- event
 }
 
 pool_pids <- function(pool) {
@@ -73,50 +79,39 @@ cluster_guard <- function(pool, code) {
   value
 }
 
-cluster_start <- function(pool) {
-  plan <- pool$plan
-  pool$slots <- .Call(ffi_cluster_slots_new, plan$workers, shm_limit())
-  reasons <- cluster_meet(pool)
-  if (any(pool$alive)) cluster_prepare(pool)
-  cluster_lacks(pool, reasons)
-  cluster_feed(pool)
-  ifelse(pool$alive, pool_pids(pool), NA_integer_)
+# There are no other nodes than those of the cluster.
+cluster_start <- function(pool, workers) {
+  for (id in workers[workers > length(pool$wires)]) {
+    cluster_tell(pool, event_not_started(id, NULL))
+  }
+  new <- workers[workers <= length(pool$wires)]
+  if (length(new) == 0L) {
+    return(invisible())
+  }
+  pool$slots <- .Call(ffi_cluster_slots_new, pool$plan$workers, shm_limit())
+  cluster_meet(pool)
+  for (w in new) {
+    wire <- pool$wires[[w]]
+    unfit <- cluster_unfit(pool, w)
+    if (is.null(unfit)) {
+      facts <- wire$facts
+      cluster_tell(pool, event_joined(
+        w, facts$pid, host = if (facts$local) NA_character_ else wire$host, shares = facts$local,
+        watched = facts$local && pool$sockets, cores = facts$cores
+      ))
+    } else {
+      pool$alive[[w]] <- FALSE
+      cluster_tell(pool, event_not_started(w, sprintf("node %s: %s", format_wire(wire), unfit)))
+    }
+  }
 }
 
-cluster_lacks <- function(pool, reasons) {
-  wanted <- pool$plan$workers
-  if (!any(pool$alive)) {
-    signal_error(error_start(wanted, reasons[[1L]],
-      "Look at the nodes of the cluster; one that is out of service needs another cluster."
-    ))
-  }
-  if (length(reasons) > 0L) {
-    warning(warning_workers(sum(pool$alive), wanted, reasons[[1L]]))
-  }
-}
-
-# Who the nodes are, asked once; why some cannot be used, as text.
+# Who the nodes are, asked once.
 cluster_meet <- function(pool) {
-  reasons <- character()
   new <- which(vapply(pool$wires, function(wire) is.null(wire$facts) && is.null(wire$out), NA))
   if (length(new) > 0L) {
     cluster_hello(pool, new)
   }
-  for (w in seq_along(pool$wires)) {
-    wire <- pool$wires[[w]]
-    unfit <- if (!is.null(wire$out)) {
-      paste("it is out of service:", wire$out)
-    } else if (is.null(wire$facts)) {
-      pool$failed[[w]]
-    } else {
-      cluster_unfit(pool, wire)
-    }
-    if (!is.null(unfit)) {
-      reasons <- c(reasons, sprintf("node %s: %s", format_wire(wire), unfit))
-      pool$alive[[w]] <- FALSE
-    }
-  }
-  reasons
 }
 
 cluster_hello <- function(pool, new) {
@@ -161,19 +156,18 @@ cluster_met <- function(pool, w, got) {
   }
 }
 
-# Why a node cannot take part in this run; NULL if it can.
-cluster_unfit <- function(pool, wire) {
+# Why a node can take part in no run; NULL if it can.
+cluster_unfit <- function(pool, w) {
+  wire <- pool$wires[[w]]
   facts <- wire$facts
-  limited <- pool$plan$limited
-  near <- if (is.null(pool$plan$near) && limited) "a limit of time or memory" else pool$plan$near
-  if (!identical(facts$version, regatta_version())) {
+  if (!is.null(wire$out)) {
+    paste("it is out of service:", wire$out)
+  } else if (is.null(facts)) {
+    pool$failed[[w]]
+  } else if (!identical(facts$version, regatta_version())) {
     sprintf("it has regatta %s, this session %s", facts$version, regatta_version())
   } else if (!identical(facts$endian, .Platform$endian)) {
     "it has numbers in another order of bytes"
-  } else if (!facts$local && !is.null(near)) {
-    paste0("it shares no memory with this session, which ", near, " needs")
-  } else if (limited && !pool$sockets) {
-    "its cluster has no sockets, which a limit of time or memory needs to be watched"
   }
 }
 
@@ -182,7 +176,7 @@ cluster_prepare <- function(pool) {
   plan <- pool$plan
   globals <- globals_of(code_of(plan$replay), plan$replay$env)
   job <- list(
-    loop = plan$loop, control = plan$control, seed = plan$seed, share = plan$share,
+    loop = plan$loop, control = plan$control, seed = plan$seed,
     variables = globals$variables, packages = globals$packages
   )
   local <- vapply(pool$wires, is_local, NA)
@@ -194,196 +188,93 @@ cluster_prepare <- function(pool) {
   })
 }
 
-cluster_submit <- function(pool, indices) {
-  pool$queue <- c(cluster_queue(pool), indices)
-}
-
-# Events of the driver; the values as one.
 cluster_poll <- function(pool, timeout) {
-  cluster_feed(pool)
-  got <- cluster_receive(pool, timeout)
-  events <- unlist(lapply(got, function(one) cluster_take(pool, one)), recursive = FALSE)
-  is_value <- vapply(events, function(event) event$type == "values", NA)
-  values <- list(
-    type = "values", index = vapply(events[is_value], `[[`, 0, "index"),
-    values = unlist(lapply(events[is_value], `[[`, "values"), recursive = FALSE)
-  )
-  c(events[!is_value], if (any(is_value)) list(values))
+  if (length(pool$events) == 0L) {
+    for (one in cluster_receive(pool, timeout)) {
+      for (event in cluster_take(pool, one)) cluster_tell(pool, event)
+    }
+  }
+  events <- join_ends(pool$events)
+  pool$events <- list()
+  events
 }
 
 cluster_take <- function(pool, got) {
   w <- got$worker
   if (isTRUE(got$dead)) {
-    pool$alive[[w]] <- FALSE
-    return(list(cluster_death(pool, w)))
+    return(list(cluster_left(pool, w)))
   }
   if (!is.null(got$failed)) {
-    cluster_cannot(pool, w, got$failed)
-    return(NULL)
+    # It cannot begin the run.
+    pool$alive[[w]] <- FALSE
+    reason <- sprintf("node %s: %s", format_wire(pool$wires[[w]]), got$failed)
+    return(list(event_not_started(w, reason)))
   }
   lapply(got$records, function(record) cluster_event(pool, w, record))
 }
 
-# A node that cannot begin the run: what it was given goes to the others.
-cluster_cannot <- function(pool, w, why) {
-  pool$alive[[w]] <- FALSE
-  pool$queue <- c(pool$batch[[w]], cluster_queue(pool))
-  pool$batch[[w]] <- numeric()
-  cluster_lacks(pool, sprintf("node %s: %s", format_wire(pool$wires[[w]]), why))
-}
-
-# A record of a worker as an event; see R/executor.R. The names are those of rg_record_type and of
-# rg_condition_kind.
 cluster_event <- function(pool, w, record) {
-  kinds <- c("message", "warning", "condition")
-  index <- record$index
-  type <- cluster_record_types[[record$type]]
-  if (type %in% c("values", "error")) {
-    cluster_settle(pool, w, record)
-  }
-  decoded <- function() .Call(ffi_cluster_decode, record$payload, pool$plan$control$copy)
-  switch(type,
-    values = list(type = type, index = index, values = list(decoded())),
-    error = list(
-      type = type, index = index, try = record$try, pid = pool$wires[[w]]$facts$pid, worker = w,
-      record = decoded()
-    ),
-    condition = list(type = type, index = index, kind = kinds[[record$kind + 1L]], cnd = decoded()),
-    suppressed = list(
-      type = type, index = index, kind = kinds[[record$kind + 1L]],
-      count = .Call(ffi_cluster_count, record$payload)
-    ),
-    output = list(
-      type = type, index = index, stream = c("stdout", "stderr")[[record$kind + 1L]],
-      text = record$payload
-    )
+  decoded <- function(payload) .Call(ffi_cluster_decode, payload, pool$plan$control$copy)
+  event <- evaluate_event(
+    w, record$type, record$index, record$try, record$kind,
+    record$times - pool$wires[[w]]$facts$ahead, record$payload, decoded
   )
+  if (event$type == "suppressed") event$count <- .Call(ffi_cluster_count, record$payload)
+  event
 }
 
-cluster_record_types <- c("values", "error", "condition", "suppressed", "output")
-
-cluster_settle <- function(pool, w, record) {
-  left <- pool$batch[[w]]
-  pool$batch[[w]] <- left[left != record$index]
-  pool$spent[[w]] <- pool$spent[[w]] + diff(record$times)
-  times <- record$times - pool$wires[[w]]$facts$ahead
-  cluster_note(pool, w, record$index, record$try, times, length(record$payload))
-}
-
-cluster_note <- function(pool, w, index, try, times, bytes = 0) {
-  task_set(pool$tasks, "worker", index, w)
-  task_set(pool$tasks, "tries", index, try)
-  task_set(pool$tasks, "start", index, times[[1L]])
-  task_set(pool$tasks, "end", index, times[[2L]])
-  task_set(pool$tasks, "bytes", index, bytes)
-}
-
-# A node that has ended. The element that it ran is lost; what it had not begun goes to
-# others.
-cluster_death <- function(pool, w) {
-  left <- pool$batch[[w]]
-  running <- cluster_running(pool)
-  current <- running$element[[w]]
-  lost <- if (current %in% left) current else NA_real_
-  pool$batch[[w]] <- numeric()
-  pool$queue <- c(setdiff(left, lost), cluster_queue(pool))
-  try <- 0L
-  if (!is.na(lost)) {
-    try <- pool$tasks$tries[[lost]] + 1L
-    now <- .Call(ffi_clock)
-    cluster_note(pool, w, lost, try, c(now - running$seconds[[w]], now))
-  }
-  list(
-    type = "death", worker = w, pid = pool_pids(pool)[[w]], index = lost, try = try,
-    signal = NA_integer_, status = NA_integer_, peak = NA_real_,
-    oom = .Call(ffi_memory_oom_kills), backtrace = ""
+# A node that has ended. Of one on this machine it can be seen what it ran.
+cluster_left <- function(pool, w) {
+  pool$alive[[w]] <- FALSE
+  left <- list(
+    type = "left", worker = w, signal = NA_integer_, status = NA_integer_, peak = NA_real_,
+    oom = if (is_local(pool$wires[[w]])) .Call(ffi_memory_oom_kills) else -1, backtrace = ""
   )
+  if (is_local(pool$wires[[w]])) {
+    now <- .Call(ffi_cluster_slots_running, pool$slots, pool_pids(pool))
+    current <- now$element[[w]]
+    begun <- if (current > 0) current else numeric()
+    left$index <- begun
+    left$start <- rep(.Call(ffi_clock) - now$seconds[[w]], length(begun))
+  }
+  left
 }
 
-# What each worker runs now. A node elsewhere sends a record when an element ends: the next one of its
-# batch has begun then.
+# What each worker of this machine runs now.
 cluster_running <- function(pool) {
-  pids <- pool_pids(pool)
-  now <- c(list(pid = ifelse(pool$alive, pids, 0L)),
-    .Call(ffi_cluster_slots_running, pool$slots, pids)
-  )
-  far <- !vapply(pool$wires, is_local, NA)
-  for (w in which(far & lengths(pool$batch) > 0L)) {
-    now$element[[w]] <- pool$batch[[w]][[1L]]
-    now$seconds[[w]] <- .Call(ffi_clock) - pool$wires[[w]]$told
-  }
-  pool$seen <- now$element
-  now
+  now <- .Call(ffi_cluster_slots_running, pool$slots, pool_pids(pool))
+  watched <- which(pool$alive & vapply(pool$wires, is_local, NA))
+  c(list(worker = watched), lapply(now, `[`, watched))
 }
 
-# Gives each idle worker its next batch: one element at first, later as many as take about 10 ms.
-cluster_feed <- function(pool) {
-  for (w in utils::head(which(pool$alive), pool$active)) {
-    left <- length(pool$queue) - pool$taken
-    if (left == 0) {
-      break
-    }
-    if (is.null(pool$wires[[w]]$busy) && length(pool$wires[[w]]$news[[pool$token]]) == 0L) {
-      cluster_hand_out(pool, w, left)
-    }
-  }
-}
-
-cluster_hand_out <- function(pool, w, left) {
+# FALSE if the node is at a batch of another run.
+cluster_give <- function(pool, w, elements, tries) {
   wire <- pool$wires[[w]]
-  pool$size[[w]] <- cluster_batch_size(pool, w, left)
-  elements <- pool$queue[pool$taken + seq_len(pool$size[[w]])]
-  tries <- pool$tasks$tries[elements] + 1L
+  if (!is.null(wire$busy) || length(wire$news[[pool$token]]) > 0L) {
+    return(FALSE)
+  }
   # The code goes with the first batch, and again where another run has used the node meanwhile.
   begin <- if (!identical(wire$job, pool$token)) {
+    if (is.null(pool$packed)) cluster_prepare(pool)
     near <- is_local(wire)
     list(
       bytes = pool$packed[[if (near) "near" else "far"]]$bytes,
-      slots = if (near) pool$slots, number = w
+      slots = if (near) pool$slots, number = w, share = pool$share[[w]]
     )
   }
-  pool$taken <- pool$taken + length(elements)
-  pool$batch[[w]] <- elements
-  pool$spent[[w]] <- 0
   wire$job <- pool$token
   wire$slots <- pool$slots
   cluster_send(
     pool, w, "cluster_worker_batch", list(as.double(elements), tries, pool$token, begin)
   )
+  TRUE
 }
 
-# What has not been handed out; it is the queue from now on.
-cluster_queue <- function(pool) {
-  left <- if (pool$taken > 0) pool$queue[-seq_len(pool$taken)] else pool$queue
-  pool$taken <- 0
-  left
-}
-
-cluster_batch_size <- function(pool, w, left) {
-  fixed <- pool$plan$control$batch
-  before <- pool$size[[w]]
-  if (!is.null(fixed) || before == 0L) {
-    return(min(left, max(1, fixed)))
-  }
-  # What the elements themselves took: while the machine is busy the way there and back takes longer,
-  # and the more of it is to be saved.
-  each <- pool$spent[[w]] / before
-  fair <- ceiling(left / (2 * max(1, pool$active)))
-  as.integer(max(1, min(0.01 / max(each, 1e-6), 4 * before, fair, 1024)))
-}
-
-# `how` as in R/executor.R; only what runs on this machine can be reached.
-cluster_signal <- function(pool, w, how) {
+# Only what runs on this machine can be reached.
+cluster_signal <- function(pool, w, number) {
   wire <- pool$wires[[w]]
-  if (!pool$alive[[w]] || !is_local(wire) || is.null(wire$pointer)) {
-    return(FALSE)
-  }
-  if (how == 1L) {
-    # As the driver has seen it: another one may have begun since.
-    return(.Call(ffi_cluster_slots_interrupt, pool$slots, w, pool$seen[[w]], wire$facts$pid))
-  }
-  number <- if (how < 0L) -how else c(NA, signals_of("SIGTERM"), signals_of("SIGKILL"))[[how]]
-  .Call(ffi_cluster_wire_signal, wire$pointer, number)
+  pool$alive[[w]] && is_local(wire) && !is.null(wire$pointer) &&
+    .Call(ffi_cluster_wire_signal, wire$pointer, number)
 }
 
 # Leaves the nodes ready for whoever uses the cluster next: elements under way are interrupted, and
@@ -405,7 +296,6 @@ cluster_stop <- function(pool) {
       pool$slots <- NULL
     })
   }
-  rep(NA_real_, length(pool$wires))
 }
 
 # Without sockets there is no message that nobody answers.

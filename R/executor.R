@@ -26,12 +26,13 @@
 #
 # One of two ways to hand out elements, either a worker at a time, as the driver says,
 #
-#   give(worker, elements, tries)   the worker is idle; it runs these in this order
+#   give(worker, elements, tries)   the worker is idle; it runs these in this order. FALSE if it cannot take
+#                   them now, because somebody else has it: it is tried again after the next poll()
 #
 # or, where workers take what they do next from a queue that they share,
 #
 #   submit(elements, tries)   appends to the queue
-#   withdraw(first)           leaves none in the queue but elements up to `first`
+#   withdraw(first)           leaves none in the queue but elements up to `first`: the run is about to end
 #   limit(places)             workers at places above that take nothing more
 #
 # and where they apply
@@ -63,7 +64,8 @@
 #   left        signal, status (NA: not known), peak (bytes), oom (as "oom_kills" above), backtrace,
 #               stderr (its last lines); vectors index, try, start, end of the elements that it had begun
 #               and whose end has not been told: without them the driver goes by what it has given to the
-#               worker. `reason` (text) of one that was never ready
+#               worker. `reason` (text) of one that was
+#               never ready, or is of no use to this run
 #   heartbeat   it is alive
 #   ended       vectors index, try, start, end (seconds of this session's monotonic clock), bytes, and
 #               either `values`, a list, or, of a single element, `error` (of capture_error()). `worker` is a

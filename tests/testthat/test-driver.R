@@ -180,11 +180,19 @@ test_that("a silent worker that is heard of again goes on", {
 })
 
 test_that("batches grow as those of the shared queue do, or have the size that was asked for", {
+  # the setting, the batch before and its seconds, elements left, workers
+  size <- function(...) .Call(get("ffi_driver_batch", asNamespace("regatta")), ...)
+  expect_identical(size(0, 0, 0, 200, 1), 1L)
+  expect_identical(size(0, 4, 1e-5, 200, 1), 16L) # four times as many
+  expect_identical(size(0, 16, 0.016, 200, 1), 10L) # what takes 10 ms
+  expect_identical(size(0, 16, 1e-5, 20, 2), 6L) # half of an equal share, and one
+  expect_identical(size(5, 1, 1, 200, 2), 5L)
   on <- on_script(1L, function(place) list(script_joined(1L)))
   run_script(200, on)
   sizes <- lengths(strsplit(grep("^give", on$place$log, value = TRUE), " ")) - 2L
-  expect_identical(sizes[1:3], c(1L, 4L, 16L))
-  expect_true(all(diff(utils::tail(sizes, 3L)) <= 0)) # half of what is left
+  expect_identical(sizes[[1L]], 1L)
+  expect_true(all(sizes[-1L] <= 4L * sizes[-length(sizes)]))
+  expect_identical(sum(sizes), 200L)
   on <- on_script(1L, function(place) list(script_joined(1L)))
   run_script(10, on, batch = 2)
   sizes <- lengths(strsplit(grep("^give", on$place$log, value = TRUE), " ")) - 2L
