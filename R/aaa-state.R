@@ -5,7 +5,8 @@
 # `h5_about`, what the package was built with for HDF5, FALSE without; `pid`, the process that loaded
 # the package; `wires`, what is known of the nodes of clusters; `reading`, whether a message of one is
 # being read; `abandoned`, runs on clusters that nobody has any more and that are to be stopped;
-# `delayedarray`, the environment of the methods for that package.
+# `delayedarray`, the environment of the methods for that package; `servers`, the fork servers by what they have
+# loaded.
 the <- new.env(parent = emptyenv())
 the$last <- NULL
 the$plan <- NULL
@@ -18,3 +19,4 @@ the$abandoned <- list()
 the$h5_about <- NULL
 the$pid <- NULL
 the$delayedarray <- NULL
+the$servers <- list()

@@ -265,6 +265,14 @@ error_start <- function(workers, reason, advice = NULL, call = NULL) {
   )
 }
 
+# `log`: what the server has written.
+error_server <- function(what, reason, log = "", call = NULL) {
+  message <- sprintf("the fork server of `cluster_local()` %s: %s.", what, sub("[.]$", "", reason))
+  lines <- utils::tail(strsplit(log, "\n", fixed = TRUE)[[1L]], 10L)
+  body <- if (length(lines) > 0L) c("It has written:", lines) else character()
+  new_error("regatta_error_server", message, reason = reason, body = body, call = call)
+}
+
 error_lost <- function(pid = NA_integer_, reason = "it was cancelled", call = NULL) {
   message <- sprintf(
     "the value of this call (worker %s) is lost: %s. Start it again with `par_call()`.",

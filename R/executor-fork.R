@@ -2,16 +2,7 @@
 # elements from a queue in shared memory and leave results in it.
 
 executor_fork <- function(plan) {
-  pool <- .Call(ffi_fork_pool_create, as.double(plan$n), as.integer(plan$workers), list(
-    as.double(if (is.null(plan$control$batch)) 0 else plan$control$batch),
-    if (plan$control$shm) as.double(plan$control$shm_min) else Inf,
-    copy_code(plan$control),
-    plan$control$stdout != "drop", plan$control$stderr != "drop",
-    shm_limit(), shm_keep(), is.finite(plan$control$cpu_timeout)
-  ))
-  if (is.integer(pool)) {
-    signal_error(error_start(plan$workers, .Call(ffi_system_message, pool)))
-  }
+  pool <- fork_pool_new(plan)
   pids <- integer() # by worker
   news <- list() # events that are not from the pool
   list(
@@ -42,6 +33,21 @@ executor_fork <- function(plan) {
     guard = function(code) .Call(ffi_fork_pool_guard, pool, quote(code), environment()),
     stop = function() .Call(ffi_fork_pool_stop, pool)
   )
+}
+
+# `stand`: workers that stand ready and take part in the run; NULL: workers are forked for it.
+fork_pool_new <- function(plan, stand = NULL) {
+  pool <- .Call(ffi_fork_pool_create, as.double(plan$n), as.integer(plan$workers), list(
+    as.double(if (is.null(plan$control$batch)) 0 else plan$control$batch),
+    if (plan$control$shm) as.double(plan$control$shm_min) else Inf,
+    copy_code(plan$control),
+    plan$control$stdout != "drop", plan$control$stderr != "drop",
+    shm_limit(), shm_keep(), is.finite(plan$control$cpu_timeout), stand
+  ))
+  if (is.integer(pool)) {
+    signal_error(error_start(plan$workers, .Call(ffi_system_message, pool)))
+  }
+  pool
 }
 
 # rg_copy of src/shm-view.h.
@@ -111,8 +117,13 @@ fork_worker_overflowed <- function() {
   .Call(ffi_fork_worker_exit, 0L)
 }
 
-# The child is a copy of the session: what would reach out of it is cut off here.
 fork_worker_prepare <- function(plan) {
+  fork_worker_isolate()
+  fork_worker_share(plan)
+}
+
+# The child is a copy of another process: what would reach out of it is cut off here.
+fork_worker_isolate <- function() {
   while (sink.number() > 0L) {
     sink()
   }
@@ -128,6 +139,11 @@ fork_worker_prepare <- function(plan) {
   mask_base("q", leave_worker)
   mask_base("stdin", null_stdin)
   mask_base("browser", no_browser)
+}
+
+# What a run gives to a worker beside its code: a generator of its own, unless elements are seeded,
+# and so many cores.
+fork_worker_share <- function(plan) {
   if (is.null(plan$seed)) {
     rng_use(NULL)
   }

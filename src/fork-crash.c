@@ -29,6 +29,7 @@ static struct {
 } crash;
 
 static void add_text(const char *text, size_t size) {
+  if (!crash.text) return;
   size_t room = crash.size - 1 - crash.used;
   if (size > room) size = room;
   memcpy(crash.text + crash.used, text, size);
@@ -152,10 +153,14 @@ int rg_fork_crash_overflowed(void) {
   return before;
 }
 
-void rg_fork_crash_install(char *text, size_t size) {
+void rg_fork_crash_point(char *text, size_t size) {
   crash.text = text;
-  crash.size = size;
+  crash.size = text ? size : 0;
   crash.used = 0;
+}
+
+void rg_fork_crash_install(char *text, size_t size) {
+  rg_fork_crash_point(text, size);
   crash.signal = 0;
   crash.pid = getpid();
 #ifdef __GLIBC__

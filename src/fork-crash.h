@@ -8,6 +8,9 @@
    have done. */
 void rg_fork_crash_install(char *text, size_t size);
 
+/* From now on the text goes there; NULL: nowhere. */
+void rg_fork_crash_point(char *text, size_t size);
+
 /* Whether the C stack has overflowed since the last call, and R has been left to deal with it. */
 int rg_fork_crash_overflowed(void);
 

@@ -425,7 +425,7 @@ static void take_death(batch *b, int w, rg_process_end *end) {
   rg_queue_push(pool->control, unbegun, count);
   rg_queue_unlock(pool->control);
   char mark[RG_FORK_MARK_SIZE];
-  rg_fork_pool_mark(pool, worker->pid, mark);
+  rg_fork_mark(pool->tag, worker->pid, mark);
   rg_process_kill_marked(RG_FORK_MARK, mark);
   int told = atomic_load(&slot->ended_by);
   if (end->signal == SIGKILL && told != 0) end->signal = told;
@@ -438,13 +438,6 @@ static void take_death(batch *b, int w, rg_process_end *end) {
   rg_fork_pool_close_worker(worker);
 }
 
-static int has_ended(rg_worker *worker) {
-  if (worker->pid <= 0) return 0;
-  if (worker->pidfd < 0) return 1; /* only waitpid() can tell */
-  struct pollfd ended = {worker->pidfd, POLLIN, 0};
-  return poll(&ended, 1, 0) == 1;
-}
-
 /* While another worker, which may have been stopped, has the lock of the queue, the dead one is left as
    it is: the next poll looks again, and the session can be interrupted between. */
 static void bury(batch *b, int w) {
@@ -453,7 +446,7 @@ static void bury(batch *b, int w) {
   int error = rg_queue_lock(pool->control, 50);
   if (error == EBUSY) return;
   if (error != 0) rg_fork_pool_overwritten();
-  if (rg_process_collect(pool->workers[w].pid, &end)) {
+  if (rg_fork_pool_collect(pool, w, &end)) {
     take_death(b, w, &end);
   } else {
     rg_queue_unlock(pool->control);
@@ -465,7 +458,7 @@ static void take_all(batch *b) {
     rg_worker *worker = &b->pool->workers[w];
     if (worker->pid <= 0) continue;
     /* Asked before the rest is read: what a dead worker sent is complete. */
-    int ended = has_ended(worker);
+    int ended = rg_fork_worker_has_ended(worker);
     int news = take_worker(b, w);
     while (ended && news && !is_full(b)) news = take_worker(b, w);
     if (ended && !is_full(b)) bury(b, w);

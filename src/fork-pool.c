@@ -10,6 +10,7 @@
 
 #include "arena-block.h"
 #include "call-r.h"
+#include "fork-server.h"
 #include "queue.h"
 #include "sys-clock.h"
 #include "sys-fd.h"
@@ -53,8 +54,23 @@ void rg_fork_pool_close_worker(rg_worker *worker) {
   worker->damaged = worker->overwritten = 0;
 }
 
-void rg_fork_pool_mark(const rg_pool *pool, pid_t pid, char mark[RG_FORK_MARK_SIZE]) {
-  snprintf(mark, RG_FORK_MARK_SIZE, "%016llx.%d", (unsigned long long)pool->tag, (int)pid);
+void rg_fork_mark(uint64_t tag, pid_t pid, char mark[RG_FORK_MARK_SIZE]) {
+  snprintf(mark, RG_FORK_MARK_SIZE, "%016llx.%d", (unsigned long long)tag, (int)pid);
+}
+
+int rg_fork_pool_collect(rg_pool *pool, int w, rg_process_end *end) {
+  const rg_worker *worker = &pool->workers[w];
+  if (!pool->stand) return rg_process_collect(worker->pid, end);
+  int ended = rg_stand_collect(pool->stand, worker->member, end);
+  if (ended) rg_stand_forget(pool->stand, worker->member);
+  return ended;
+}
+
+int rg_fork_worker_has_ended(const rg_worker *worker) {
+  if (worker->pid <= 0) return 0;
+  if (worker->pidfd < 0) return 1; /* only collecting it can tell */
+  struct pollfd ended = {worker->pidfd, POLLIN, 0};
+  return poll(&ended, 1, 0) == 1;
 }
 
 /* Workers that were killed and had not ended when the session went on: a call of the system that
@@ -99,6 +115,9 @@ static void free_pool(rg_pool *pool) {
   drop_arena(pool);
   unlink_pool(pool);
   rg_control_close(pool->control);
+  rg_fd_close(&pool->control_fd);
+  rg_fd_close(&pool->code_fd);
+  if (pool->stand) rg_stand_drop(pool->stand);
   rg_fd_close(&pool->doorbell[0]);
   rg_fd_close(&pool->doorbell[1]);
   free(pool->workers);
@@ -122,7 +141,8 @@ static void kill_worker(rg_pool *pool, int w) {
   /* Memory that nobody will hear of: reserved for the element that it runs, or announced in
      what has not been read. */
   pool->lost_spans |= busy || rg_ring_unread(&pool->control->slots[w].ring) > 0;
-  pool->workers[w].died = rg_process_has_ended(pid);
+  pool->workers[w].died =
+      pool->stand ? rg_fork_worker_has_ended(&pool->workers[w]) : rg_process_has_ended(pid);
   if (pool->workers[w].died) {
     rg_process_kill_group(pid);
   } else if (busy || rg_process_has_children(pid)) {
@@ -137,12 +157,13 @@ static void bury_worker(rg_pool *pool, int w, int64_t until) {
   char mark[RG_FORK_MARK_SIZE];
   rg_process_end end;
   int64_t left = (until - rg_clock_now()) / 1000000;
-  if (rg_process_collect_within(worker->pid, left, &end)) {
+  if (pool->stand ? rg_stand_bury(pool->stand, worker->member, until, &end)
+                  : rg_process_collect_within(worker->pid, left, &end)) {
     worker->peak_bytes = end.peak_bytes;
-  } else {
+  } else if (!pool->stand) {
     bury_later(worker->pid);
   }
-  rg_fork_pool_mark(pool, worker->pid, mark);
+  rg_fork_mark(pool->tag, worker->pid, mark);
   if (worker->died) rg_process_kill_marked(RG_FORK_MARK, mark);
 }
 
@@ -156,6 +177,7 @@ static void stop_pool(rg_pool *pool) {
   if (!pool->open || pool->owner != getpid()) return;
   pool->open = 0;
   atomic_store(&pool->control->shared->active, 0);
+  if (pool->stand) rg_fork_detach(pool);
   for (int w = 0; w < pool->size; w++) {
     pool->workers[w].stopped = pool->workers[w].pid > 0;
     if (pool->workers[w].pid > 0) kill_worker(pool, w);
@@ -168,6 +190,8 @@ static void stop_pool(rg_pool *pool) {
   bury_some();
   rg_fd_close(&pool->doorbell[0]);
   rg_fd_close(&pool->doorbell[1]);
+  rg_fd_close(&pool->control_fd);
+  rg_fd_close(&pool->code_fd);
   rg_block_run_end(pool->arena, pool->lost_spans);
   drop_arena(pool);
 }
@@ -182,18 +206,21 @@ static void pool_finalize(SEXP pointer) {
   }
 }
 
-static rg_pool *new_pool(int64_t elements, int workers, int64_t batch) {
+static rg_pool *new_pool(int64_t elements, int workers, int64_t batch, rg_stand *stand) {
   rg_pool *pool = calloc(1, sizeof *pool);
   if (!pool) return NULL;
   pool->owner = getpid();
-  pool->tag = rg_random_tag();
+  pool->control_fd = pool->code_fd = -1;
+  pool->stand = stand;
+  if (stand) rg_stand_hold(stand);
+  pool->tag = stand ? stand->tag : rg_random_tag();
   pool->elements = elements;
   pool->settled = calloc((size_t)(elements > 0 ? elements : 1), 1);
   pool->doorbell[0] = pool->doorbell[1] = -1;
   pool->size = workers;
   pool->workers = calloc((size_t)workers, sizeof *pool->workers);
   pool->arena = session_arena();
-  pool->control = rg_control_create(elements, workers, batch, NULL);
+  pool->control = rg_control_create(elements, workers, batch, stand ? &pool->control_fd : NULL);
   if (!pool->workers || !pool->settled || !pool->arena || !pool->control ||
       rg_fd_pipe(pool->doorbell, RG_FD_READ_END | RG_FD_WRITE_END) < 0) {
     int saved = errno;
@@ -213,13 +240,15 @@ static rg_pool *new_pool(int64_t elements, int workers, int64_t batch) {
 }
 
 /* options: list(batch (0: grow), share_from (bytes, Inf: never), copy (rg_copy), send_stdout,
-   send_stderr, limit (bytes of shared memory), keep (bytes kept warm), wants_cpu). Returns an
-   external pointer, or an errno: no descriptor or no memory is left. */
+   send_stderr, limit (bytes of shared memory), keep (bytes kept warm), wants_cpu, stand (whose
+   workers take part, NULL: they are forked)). Returns an external pointer, or an errno: no descriptor or no memory is left. */
 SEXP ffi_fork_pool_create(SEXP elements, SEXP workers, SEXP options) {
   double from = Rf_asReal(VECTOR_ELT(options, 1));
   double limit = Rf_asReal(VECTOR_ELT(options, 5));
+  SEXP stand = VECTOR_ELT(options, 8);
   rg_pool *pool = new_pool((int64_t)Rf_asReal(elements), Rf_asInteger(workers),
-                           (int64_t)Rf_asReal(VECTOR_ELT(options, 0)));
+                           (int64_t)Rf_asReal(VECTOR_ELT(options, 0)),
+                           stand == R_NilValue ? NULL : rg_stand_borrow(stand));
   if (!pool) return Rf_ScalarInteger(errno);
   pool->open = 1;
   bury_some();

@@ -2,6 +2,7 @@
 #define RG_FORK_POOL_H
 
 #include <Rinternals.h>
+#include <signal.h>
 #include <sys/types.h>
 
 #include "arena.h"
@@ -27,6 +28,7 @@ typedef struct {
   int id;    /* the driver's number of the worker that is or was here last */
   pid_t pid; /* 0: no worker in this slot */
   int pidfd;
+  int member; /* of the stand, if there is one */
   int wake;               /* write end: a byte wakes the worker */
   rg_fd_identity wake_pipe;
   int stream[RG_STREAMS]; /* read ends of stdout and stderr */
@@ -59,6 +61,9 @@ typedef struct rg_pool {
   rg_stream_mode streams[RG_STREAMS];
   int size;
   rg_worker *workers;
+  struct rg_stand *stand; /* whose workers these are, or NULL: forked from this process for this run */
+  int control_fd, code_fd; /* for them */
+  int64_t code_size;
   struct rg_pool *next;
 } rg_pool;
 
@@ -77,7 +82,13 @@ void rg_fork_pool_overwritten(void);
    every program that is started below it, behind those of the workers above. */
 #define RG_FORK_MARK "REGATTA_WORKER"
 enum { RG_FORK_MARK_SIZE = 48 };
-void rg_fork_pool_mark(const rg_pool *pool, pid_t pid, char mark[RG_FORK_MARK_SIZE]);
+void rg_fork_mark(uint64_t tag, pid_t pid, char mark[RG_FORK_MARK_SIZE]);
+
+/* Collects a worker of the pool: 1 if it has ended. */
+int rg_fork_pool_collect(rg_pool *pool, int w, rg_process_end *end);
+
+/* Whether the worker in a slot has ended; it is not collected by that. */
+int rg_fork_worker_has_ended(const rg_worker *worker);
 
 /* Parent: closes the descriptors of a slot whose worker has been collected. */
 void rg_fork_pool_close_worker(rg_worker *worker);
@@ -92,7 +103,34 @@ SEXP ffi_fork_pool_running(SEXP pool);
 SEXP ffi_fork_pool_stop(SEXP pool);
 SEXP ffi_fork_pool_guard(SEXP pool, SEXP call, SEXP env);
 
-/* fork-worker.c */
+/* fork-worker.c: in the parent */
+typedef int rg_pipes[RG_STREAMS + 1][2]; /* stdout, stderr, wake-up */
+int rg_fork_pipes_open(const rg_pool *pool, rg_pipes pipes);
+void rg_fork_pipes_close(rg_pipes pipes);
+void rg_fork_worker_book(rg_worker *place, pid_t pid, int id, rg_pipes pipes);
+
+/* fork-worker.c: in a worker */
+
+/* Its ends of what it shares with the parent. */
+typedef struct {
+  int wake, doorbell;
+  int reader[RG_STREAMS], writer[RG_STREAMS]; /* -1: the stream is dropped */
+} rg_run_ends;
+
+/* Evaluates `call` in `env` and leaves. */
+__attribute__((noreturn)) void rg_fork_worker_run(SEXP call, SEXP env);
+__attribute__((noreturn)) void rg_fork_worker_leave(int status);
+
+/* A process that a server has just forked, with signals held back, becomes a worker whose line to the
+   session this is. */
+void rg_fork_member_become(uint64_t tag, int line, pid_t parent, const sigset_t *signals);
+int rg_fork_member_line(void);
+
+/* It begins to take part in a run, and has done with it: that pool, NULL if there was none. */
+void rg_fork_member_enter(rg_pool *pool, int number, const rg_run_ends *ends);
+rg_pool *rg_fork_member_quit(void);
+
+SEXP ffi_fork_member_refuse(SEXP reason);
 SEXP ffi_fork_worker_spawn(SEXP pool, SEXP slot, SEXP id, SEXP call, SEXP env);
 SEXP ffi_fork_worker_silence(SEXP paths);
 SEXP ffi_fork_worker_exit(SEXP status);

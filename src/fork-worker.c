@@ -19,6 +19,7 @@
 #include "evaluator.h"
 #include "fork-crash.h"
 #include "fork-pool.h"
+#include "fork-server.h"
 #include "queue.h"
 #include "region.h"
 #include "sys-clock.h"
@@ -34,6 +35,8 @@ static struct {
   pid_t pid;
   int wake, doorbell;
   rg_fd_identity wake_pipe, doorbell_pipe;
+  int guard; /* closed at its other end when the parent ends */
+  rg_fd_identity guard_file;
   int reader[RG_STREAMS]; /* read ends of the own streams, to see how much waits in them */
   int watch;              /* of the readers: whether anything waits in either */
   int64_t batch_size, batch_start, batch_begun;
@@ -54,7 +57,7 @@ static void ring_doorbell(int64_t now) {
 }
 
 /* For every way out of a worker that is its own: what it has started goes with it. */
-__attribute__((noreturn)) static void leave(int status) {
+void rg_fork_worker_leave(int status) {
   rg_process_flush_stdout();
   rg_process_end_children();
   rg_process_leave(status);
@@ -72,7 +75,7 @@ static void sleep_until_woken(void) {
   do {
     n = read(worker.wake, bytes, sizeof bytes);
   } while (n < 0 && errno == EINTR);
-  if (n <= 0) leave(0);
+  if (n <= 0) rg_fork_worker_leave(0);
   atomic_store(&worker.slot->waiting, 0);
 }
 
@@ -86,7 +89,7 @@ static void plan_batch(int64_t now) {
    running, or of one before, has. It ends at once, so that no other element is lost with it. */
 __attribute__((noreturn)) static void leave_overwritten(void) {
   atomic_store(&worker.slot->damaged, 1);
-  leave(1);
+  rg_fork_worker_leave(1);
 }
 
 static int claim_batch(int64_t now) {
@@ -109,22 +112,26 @@ static void leave_if_unfit(int between) {
     return;
   }
   rg_queue_give_back(worker.pool->control, worker.number);
-  leave(0);
+  rg_fork_worker_leave(0);
 }
 
-/* The next element, from the claim or the queue. Sleeps while there is none: the parent
-   ends its workers, they do not end by themselves. */
+/* Set for workers that outlive the run; those that do not are ended by the parent. */
+static int is_over(void) { return atomic_load(&worker.pool->control->shared->over); }
+
+/* The next element, from the claim or the queue; -1 when the run is over. Sleeps while there is
+   none. */
 static int64_t next_claimed(int64_t now) {
   leave_if_unfit(1);
   rg_control *control = worker.pool->control;
   for (;;) {
     int64_t element = rg_queue_next(worker.slot);
     if (element >= 0) return element;
+    if (is_over()) return -1;
     if (claim_batch(now) > 0) continue;
     atomic_store(&worker.slot->waiting, 1);
     ring_doorbell(now);
     int may_claim = worker.number < atomic_load(&control->shared->active);
-    if (may_claim && rg_queue_length(control) > 0) {
+    if (is_over() || (may_claim && rg_queue_length(control) > 0)) {
       atomic_store(&worker.slot->waiting, 0); /* it came between the look and the flag */
     } else {
       sleep_until_woken();
@@ -146,6 +153,12 @@ static int64_t channel_next(void *state, int32_t *tries) {
   if (element < 0) {
     element = next_claimed(now);
     now = rg_clock_now();
+  }
+  /* `current` is set and then looked whether the run is over; the parent does it the other way
+     round: one of the two sees the other. */
+  if (element < 0 || is_over()) {
+    atomic_store(&worker.slot->current, -1);
+    return -1;
   }
   if (element >= worker.pool->control->elements) leave_overwritten();
   worker.batch_begun++;
@@ -292,17 +305,18 @@ static void end_tree(void) {
   rg_process_kill_group(worker.pid);
 }
 
-/* The parent's end of the wake-up pipe closes when the parent ends. SIGTERM tells of that,
+/* The parent's end of the wake-up pipe (of the line, of a worker that a server has forked) closes when
+   the parent ends. SIGTERM tells of that,
    too, but the user's code may ignore it; this thread cannot be told to. It calls nothing
    but system calls, so it is no concern of R's. It gives up if an element's code has closed the
    pipe: what poll() then tells is not of the parent. */
 static void *watch_parent(void *unused) {
   (void)unused;
-  struct pollfd wake = {worker.wake, 0, 0};
+  struct pollfd guard = {worker.guard, 0, 0};
   do {
-    poll(&wake, 1, -1);
-  } while (!(wake.revents & (POLLHUP | POLLERR | POLLNVAL)));
-  if (rg_fd_is(worker.wake, worker.wake_pipe)) end_tree();
+    poll(&guard, 1, -1);
+  } while (!(guard.revents & (POLLHUP | POLLERR | POLLNVAL)));
+  if (rg_fd_is(worker.guard, worker.guard_file)) end_tree();
   return NULL;
 }
 
@@ -318,9 +332,7 @@ static void start_watching(void) {
   pthread_attr_destroy(&attributes);
 }
 
-typedef int rg_pipes[RG_STREAMS + 1][2]; /* stdout, stderr, wake-up */
-
-static void close_pipes(rg_pipes pipes) {
+void rg_fork_pipes_close(rg_pipes pipes) {
   for (int p = 0; p < RG_STREAMS + 1; p++) {
     rg_fd_close(&pipes[p][0]);
     rg_fd_close(&pipes[p][1]);
@@ -332,7 +344,7 @@ static void close_pipes(rg_pipes pipes) {
    here are async-signal-safe. */
 static void on_terminate(int number) {
   if (getpid() == worker.pid) {
-    atomic_store(&worker.slot->ended_by, number);
+    if (worker.slot) atomic_store(&worker.slot->ended_by, number);
     end_tree();
   }
   signal(number, SIG_DFL);
@@ -344,7 +356,7 @@ static void on_exit_in_worker(int status, void *unused) {
   /* C code called exit(): R's end-of-session work (temporary files, finalizers, devices)
      is the parent's to do. Registered last, so it runs first. */
   (void)unused;
-  if (getpid() == worker.pid) leave(status);
+  if (getpid() == worker.pid) rg_fork_worker_leave(status);
 }
 #endif
 
@@ -352,6 +364,7 @@ static void redirect(int from, int to) {
   if (from >= 0 && dup2(from, to) < 0) rg_process_leave(126);
 }
 
+/* -1: nobody is to see it. */
 static void set_streams(int out, int err) {
   int null_in = rg_fd_lift(open("/dev/null", O_RDONLY | O_CLOEXEC));
   int null_out = rg_fd_lift(open("/dev/null", O_WRONLY | O_CLOEXEC));
@@ -374,7 +387,7 @@ static void set_signals(const sigset_t *before) {
   action.sa_handler = SIG_DFL;
   sigaction(SIGUSR1, &action, NULL);
   sigaction(SIGUSR2, &action, NULL);
-  rg_fork_crash_install(worker.slot->crash, RG_CRASH_MAX);
+  rg_fork_crash_install(worker.slot ? worker.slot->crash : NULL, RG_CRASH_MAX);
   sigprocmask(SIG_SETMASK, before, NULL);
 }
 
@@ -390,10 +403,10 @@ static void mark_forked(void) {
 }
 
 /* Programs that this worker starts are known by it when the worker itself has gone. */
-static void set_mark(const rg_pool *pool) {
+static void set_mark(uint64_t tag) {
   char mark[RG_FORK_MARK_SIZE];
   const char *above = getenv(RG_FORK_MARK);
-  rg_fork_pool_mark(pool, getpid(), mark);
+  rg_fork_mark(tag, getpid(), mark);
   char *all = above ? malloc(strlen(above) + 1 + sizeof mark) : NULL;
   if (all) {
     strcpy(all, above);
@@ -404,34 +417,24 @@ static void set_mark(const rg_pool *pool) {
   free(all);
 }
 
-static void become_worker(rg_pool *pool, int number, rg_pipes pipes, pid_t parent,
-                          const sigset_t *signals) {
+/* A forked copy becomes a process of its own. */
+static void begin_process(uint64_t tag) {
   memset(&worker, 0, sizeof worker);
-  worker.pool = pool;
-  worker.number = number;
-  worker.slot = &pool->control->slots[number];
   worker.pid = getpid();
-  worker.doorbell = pool->doorbell[1];
-  worker.wake = pipes[RG_STREAMS][0];
-  pipes[RG_STREAMS][0] = -1;
-  worker.wake_pipe = rg_fd_identify(worker.wake);
-  worker.doorbell_pipe = rg_fd_identify(worker.doorbell);
+  worker.wake = worker.doorbell = worker.guard = worker.watch = -1;
+  for (int s = 0; s < RG_STREAMS; s++) worker.reader[s] = -1;
   setpgid(0, 0);
   rg_process_adopt();
-  set_mark(pool);
+  set_mark(tag);
   rg_fork_pool_forget_all();
-  rg_fd_close(&pool->doorbell[0]);
+  rg_server_forget_all();
   rg_block_after_fork();
-  /* Workers end with their run, before which nothing is freed: they are not what it looks for. */
-  rg_fork_witness_close(&pool->arena->forks);
-  rg_region_note_known(1);
-  set_streams(pipes[RG_STDOUT][1], pipes[RG_STDERR][1]);
-  for (int s = 0; s < RG_STREAMS; s++) {
-    worker.reader[s] = pipes[s][0];
-    pipes[s][0] = -1;
-  }
-  close_pipes(pipes);
-  worker.watch = rg_fd_watch(worker.reader, RG_STREAMS);
+}
+
+/* `guard` tells of the end of the session, a signal of that of the parent. */
+static void settle_process(int guard, pid_t parent, const sigset_t *signals) {
+  worker.guard = guard;
+  worker.guard_file = rg_fd_identify(guard);
   start_watching();
   set_signals(signals);
   if (rg_process_die_with(parent, SIGTERM) < 0) rg_process_leave(0);
@@ -439,9 +442,95 @@ static void become_worker(rg_pool *pool, int number, rg_pipes pipes, pid_t paren
   on_exit(on_exit_in_worker, NULL);
 #endif
   mark_forked();
+}
+
+/* The descriptors become the worker's, but for the ends that it writes to. */
+static void enter_run(rg_pool *pool, int number, const rg_run_ends *ends) {
+  worker.pool = pool;
+  worker.number = number;
+  worker.slot = &pool->control->slots[number];
+  worker.wake = ends->wake;
+  worker.doorbell = ends->doorbell;
+  worker.wake_pipe = rg_fd_identify(worker.wake);
+  worker.doorbell_pipe = rg_fd_identify(worker.doorbell);
+  worker.batch_size = worker.batch_start = worker.batch_begun = 0;
+  worker.ended = worker.rung = 0;
+  worker.produced = 0;
+  memset(worker.sent, 0, sizeof worker.sent);
+  set_streams(ends->writer[RG_STDOUT], ends->writer[RG_STDERR]);
+  for (int s = 0; s < RG_STREAMS; s++) worker.reader[s] = ends->reader[s];
+  worker.watch = rg_fd_watch(worker.reader, RG_STREAMS);
+}
+
+static void open_channel(const rg_pool *pool) {
   const rg_channel channel = {NULL, channel_next, channel_ended, channel_publish,
                               channel_cancelled, pool->arena, pool->share_from, NULL};
   rg_evaluator_set_channel(&channel, R_NilValue);
+}
+
+static void become_worker(rg_pool *pool, int number, rg_pipes pipes, pid_t parent,
+                          const sigset_t *signals) {
+  begin_process(pool->tag);
+  rg_fd_close(&pool->doorbell[0]);
+  /* Workers end with their run, before which nothing is freed: they are not what it looks for. */
+  rg_fork_witness_close(&pool->arena->forks);
+  rg_region_note_known(1);
+  const rg_run_ends ends = {pipes[RG_STREAMS][0], pool->doorbell[1],
+                            {pipes[RG_STDOUT][0], pipes[RG_STDERR][0]},
+                            {pipes[RG_STDOUT][1], pipes[RG_STDERR][1]}};
+  for (int p = 0; p < RG_STREAMS + 1; p++) pipes[p][0] = -1;
+  enter_run(pool, number, &ends);
+  rg_fork_pipes_close(pipes);
+  settle_process(worker.wake, parent, signals);
+  open_channel(pool);
+}
+
+/* Workers that a server has forked. */
+
+void rg_fork_member_become(uint64_t tag, int line, pid_t parent, const sigset_t *signals) {
+  begin_process(tag);
+  set_streams(-1, -1);
+  settle_process(line, parent, signals);
+}
+
+int rg_fork_member_line(void) {
+  if (worker.pid != getpid() || !rg_fd_is(worker.guard, worker.guard_file)) {
+    Rf_error("this process is not a worker that stands ready, or its connection was closed");
+  }
+  return worker.guard;
+}
+
+void rg_fork_member_enter(rg_pool *pool, int number, const rg_run_ends *ends) {
+  enter_run(pool, number, ends);
+  rg_fork_crash_point(worker.slot->crash, RG_CRASH_MAX);
+  open_channel(pool);
+}
+
+/* What has been written since the last element goes with the pipes. */
+rg_pool *rg_fork_member_quit(void) {
+  rg_pool *pool = worker.pool;
+  if (!pool) return NULL;
+  rg_process_flush_stdout();
+  set_streams(-1, -1);
+  rg_fork_crash_point(NULL, 0);
+  rg_fd_close(&worker.watch);
+  for (int s = 0; s < RG_STREAMS; s++) rg_fd_close(&worker.reader[s]);
+  rg_slot *slot = worker.slot;
+  worker.slot = NULL;
+  worker.pool = NULL;
+  atomic_store(&slot->left, 1);
+  if (rg_fd_is(worker.doorbell, worker.doorbell_pipe)) rg_fd_wake(worker.doorbell);
+  if (rg_fd_is(worker.wake, worker.wake_pipe)) rg_fd_close(&worker.wake);
+  if (rg_fd_is(worker.doorbell, worker.doorbell_pipe)) rg_fd_close(&worker.doorbell);
+  return pool;
+}
+
+/* Tells the session why it takes no part in the run, and ends. */
+SEXP ffi_fork_member_refuse(SEXP reason) {
+  if (worker.slot) {
+    strncpy(worker.slot->crash, CHAR(Rf_asChar(reason)), RG_CRASH_MAX - 1);
+  }
+  rg_fork_worker_leave(1);
 }
 
 typedef struct {
@@ -456,7 +545,7 @@ static void run_call(void *data) {
 /* A top level of its own: no handler, restart or on.exit() of the parent's frames below can
    be reached from the worker. R jumps here when the C stack has overflowed; the element that was
    running fails with that, and the worker goes on. */
-static void run_worker(SEXP call, SEXP env) {
+void rg_fork_worker_run(SEXP call, SEXP env) {
   worker_call main = {call, env};
   int done = R_ToplevelExec(run_call, &main);
   while (!done && rg_fork_crash_overflowed()) {
@@ -464,10 +553,10 @@ static void run_worker(SEXP call, SEXP env) {
     done = R_ToplevelExec(run_call, &main);
     UNPROTECT(1);
   }
-  leave(done ? 0 : 125);
+  rg_fork_worker_leave(done ? 0 : 125);
 }
 
-static int open_pipes(const rg_pool *pool, rg_pipes pipes) {
+int rg_fork_pipes_open(const rg_pool *pool, rg_pipes pipes) {
   for (int p = 0; p < RG_STREAMS + 1; p++) pipes[p][0] = pipes[p][1] = -1;
   for (int s = 0; s < RG_STREAMS; s++) {
     if (pool->streams[s] == RG_STREAM_SEND && rg_fd_pipe(pipes[s], RG_FD_READ_END) < 0) return -1;
@@ -475,7 +564,7 @@ static int open_pipes(const rg_pool *pool, rg_pipes pipes) {
   return rg_fd_pipe(pipes[RG_STREAMS], RG_FD_WRITE_END);
 }
 
-static void book_worker(rg_worker *place, pid_t pid, int id, rg_pipes pipes) {
+void rg_fork_worker_book(rg_worker *place, pid_t pid, int id, rg_pipes pipes) {
   place->pid = pid;
   place->id = id;
   place->pidfd = rg_process_pidfd(pid);
@@ -501,7 +590,7 @@ SEXP ffi_fork_worker_spawn(SEXP pointer, SEXP slot_number, SEXP id, SEXP call, S
   SEXP result = PROTECT(Rf_allocVector(INTSXP, 2));
 
   rg_control_reset_slot(&pool->control->slots[number]);
-  int failed = open_pipes(pool, pipes) < 0 ? errno : 0;
+  int failed = rg_fork_pipes_open(pool, pipes) < 0 ? errno : 0;
   if (!failed) {
     sigset_t all, before;
     sigfillset(&all);
@@ -511,16 +600,16 @@ SEXP ffi_fork_worker_spawn(SEXP pointer, SEXP slot_number, SEXP id, SEXP call, S
     pid = rg_fork_worker();
     if (pid == 0) {
       become_worker(pool, number, pipes, parent, &before);
-      run_worker(call, env);
+      rg_fork_worker_run(call, env);
     }
     failed = pid < 0 ? errno : 0;
     if (pid > 0) {
       setpgid(pid, pid); /* as the child does: whoever comes first */
-      book_worker(&pool->workers[number], pid, Rf_asInteger(id), pipes);
+      rg_fork_worker_book(&pool->workers[number], pid, Rf_asInteger(id), pipes);
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
   }
-  close_pipes(pipes);
+  rg_fork_pipes_close(pipes);
   INTEGER(result)[0] = pid > 0 ? (int)pid : 0;
   INTEGER(result)[1] = failed;
   UNPROTECT(1);
@@ -552,5 +641,5 @@ SEXP ffi_fork_worker_silence(SEXP paths) {
 SEXP ffi_fork_worker_exit(SEXP status) {
   if (worker.pid == 0) Rf_error("this process is not a worker");
   if (worker.pid != getpid()) rg_process_leave(Rf_asInteger(status));
-  leave(Rf_asInteger(status));
+  rg_fork_worker_leave(Rf_asInteger(status));
 }

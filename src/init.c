@@ -9,6 +9,7 @@
 #include "driver-queue.h"
 #include "evaluator.h"
 #include "fork-pool.h"
+#include "fork-server.h"
 #include "h5-entry.h"
 #include "link-entry.h"
 #include "posix-sem.h"
@@ -70,7 +71,13 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_evaluator_pop, 0),
     ENTRY(ffi_evaluator_push, 0),
     ENTRY(ffi_evaluator_run, 2),
+    ENTRY(ffi_fork_member_leave, 0),
+    ENTRY(ffi_fork_member_next, 0),
+    ENTRY(ffi_fork_member_ready, 0),
+    ENTRY(ffi_fork_member_refuse, 1),
+    ENTRY(ffi_fork_member_reply, 1),
     ENTRY(ffi_fork_poll, 2),
+    ENTRY(ffi_fork_pool_code, 2),
     ENTRY(ffi_fork_pool_create, 3),
     ENTRY(ffi_fork_pool_guard, 3),
     ENTRY(ffi_fork_pool_limit, 2),
@@ -80,6 +87,24 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_fork_pool_stop, 1),
     ENTRY(ffi_fork_pool_submit, 3),
     ENTRY(ffi_fork_pool_withdraw, 2),
+    ENTRY(ffi_fork_serve, 2),
+    ENTRY(ffi_fork_serve_begin, 0),
+    ENTRY(ffi_fork_serve_receive, 0),
+    ENTRY(ffi_fork_serve_send, 1),
+    ENTRY(ffi_fork_server_receive, 2),
+    ENTRY(ffi_fork_server_send, 2),
+    ENTRY(ffi_fork_server_start, 2),
+    ENTRY(ffi_fork_server_state, 1),
+    ENTRY(ffi_fork_server_stop, 1),
+    ENTRY(ffi_fork_stand_fill, 1),
+    ENTRY(ffi_fork_stand_members, 1),
+    ENTRY(ffi_fork_stand_new, 2),
+    ENTRY(ffi_fork_stand_receive, 3),
+    ENTRY(ffi_fork_stand_renew, 2),
+    ENTRY(ffi_fork_stand_replace, 2),
+    ENTRY(ffi_fork_stand_send, 3),
+    ENTRY(ffi_fork_stand_stop, 1),
+    ENTRY(ffi_fork_worker_attach, 4),
     ENTRY(ffi_fork_worker_exit, 1),
     ENTRY(ffi_fork_worker_silence, 1),
     ENTRY(ffi_fork_worker_spawn, 5),

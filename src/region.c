@@ -249,6 +249,13 @@ static rg_region_status open_key(const rg_region_key *key, int writable, rg_regi
   return RG_REGION_OK;
 }
 
+static int attach_known;
+
+void rg_region_attach_known(int begin) {
+  if (begin) rg_region_note_known(0);
+  attach_known = begin;
+}
+
 rg_region_status rg_region_attach(const rg_region_key *key, int writable, rg_region **region) {
   rg_region *known = find_region(key);
   if (known && (known->key.size != key->size || known->writable != writable)) {
@@ -256,6 +263,7 @@ rg_region_status rg_region_attach(const rg_region_key *key, int writable, rg_reg
   }
   if (known) {
     known->references++;
+    known->known |= attach_known;
     *region = known;
     return RG_REGION_OK;
   }
@@ -268,6 +276,7 @@ rg_region_status rg_region_attach(const rg_region_key *key, int writable, rg_reg
     free_region(fresh);
     return status;
   }
+  fresh->known = attach_known;
   add_region(fresh);
   *region = fresh;
   return RG_REGION_OK;

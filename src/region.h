@@ -90,6 +90,10 @@ rg_region *rg_region_at(const void *start, int64_t size);
    on the same machine. */
 void rg_region_note_known(int near);
 
+/* This process begins to take from another one what it needs for its work (`begin` is 1), and has taken
+   it (0): of all regions that it has, those that it attaches in between the other one has as well. */
+void rg_region_attach_known(int begin);
+
 /* Regions of this process, newest first. */
 const rg_region *rg_region_first(void);
 

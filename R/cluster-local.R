@@ -1,0 +1,60 @@
+# Clusters of workers on this machine that do not inherit the session and stand ready between calls. The
+# object is a list of nodes, as package parallel wants it; what they share is an environment.
+
+cluster_local <- function(n = workers_available(), packages = NULL) {
+  n <- check_count(as.integer(n), "n")
+  packages <- check_packages(packages)
+  call <- sys.call()
+  state <- new.env(parent = emptyenv())
+  state$n <- n
+  state$packages <- packages
+  state$server <- fork_server(packages, call)
+  state$stand <- .Call(ffi_fork_stand_new, state$server, n)
+  stand_fill(state, call)
+  nodes <- lapply(seq_len(n), function(rank) {
+    structure(
+      list(state = state, rank = rank, host = "localhost"),
+      class = c("regatta_node", "SOCKnode")
+    )
+  })
+  structure(nodes, class = c("regatta_cluster", "SOCKcluster", "cluster"))
+}
+
+check_packages <- function(packages) {
+  if (is.null(packages)) {
+    return(character())
+  }
+  if (!is.character(packages) || anyNA(packages) || !all(nzchar(packages))) {
+    abort_argument("packages", packages, "a character vector of names of packages, or `NULL`",
+      call = rlang::caller_env()
+    )
+  }
+  unique(packages)
+}
+
+print.regatta_cluster <- function(x, ...) {
+  state <- stand_state(x)
+  numbers <- stand_numbers(x)
+  if (is.null(state$stand)) {
+    cat("cluster of", length(numbers), "workers of this machine, stopped\n")
+    return(invisible(x))
+  }
+  members <- .Call(ffi_fork_stand_members, state$stand)
+  ready <- sum(members$pid[numbers] > 0L)
+  cat(sprintf(
+    "cluster of %d workers of this machine, forked by a server (process %d)\n", length(numbers),
+    .Call(ffi_fork_server_state, state$server)$pid
+  ))
+  cat(sprintf("%d ready, %d busy", ready, sum(members$busy[numbers])))
+  if (length(state$packages) > 0L) cat("; packages:", paste(state$packages, collapse = ", "))
+  cat("\n")
+  invisible(x)
+}
+
+# By parallel::stopCluster(). The workers of all who share the object.
+stopCluster.regatta_cluster <- function(cl = NULL) {
+  state <- stand_state(cl)
+  if (!is.null(state$stand)) .Call(ffi_fork_stand_stop, state$stand)
+  state$stand <- NULL
+  invisible(NULL)
+}

@@ -1,0 +1,98 @@
+# Workers that stand ready between runs, forked by a fork server. In a run they are what forked workers
+# are: the same queue, rings and arena (src/fork-attach.c), but the code of the run is sent to them.
+
+new_executor.regatta_cluster <- function(on, plan) {
+  state <- stand_state(on)
+  members <- stand_numbers(on)
+  stand_ready(state)
+  pool <- fork_pool_new(plan, state$stand)
+  packed <- pool_code(pool, plan)
+  pids <- integer() # by worker
+  news <- list() # events that are not from the pool
+  list(
+    kind = "pool",
+    start = function(workers, places) {
+      for (event in pool_attach(pool, workers, places, members)) {
+        if (event$type == "joined") pids[[event$worker]] <<- event$pid
+        news[[length(news) + 1L]] <<- event
+      }
+    },
+    poll = function(timeout) {
+      if (length(news) == 0L) {
+        return(pool_poll(pool, state, plan, timeout))
+      }
+      events <- news
+      news <<- list()
+      events
+    },
+    submit = function(elements, tries) {
+      .Call(ffi_fork_pool_submit, pool, as.double(elements), tries)
+    },
+    withdraw = function(first) .Call(ffi_fork_pool_withdraw, pool, first),
+    limit = function(places) .Call(ffi_fork_pool_limit, pool, as.integer(places)),
+    running = function() .Call(ffi_fork_pool_running, pool),
+    interrupt = function(worker, element) .Call(ffi_fork_pool_interrupt, pool, worker, element),
+    signal = function(worker, number) .Call(ffi_fork_pool_signal, pool, worker, number),
+    measure = function(worker, what) measure_here(pids[[worker]], what),
+    guard = function(code) .Call(ffi_fork_pool_guard, pool, quote(code), environment()),
+    stop = function() {
+      packed <<- NULL # what the workers had by handle
+      .Call(ffi_fork_pool_stop, pool)
+    }
+  )
+}
+
+# Returns what must be kept as long as workers may read it.
+pool_code <- function(pool, plan) {
+  globals <- globals_of(code_of(plan$replay), plan$replay$env)
+  packed <- send_handles(TRUE, closure_pack(list(
+    loop = plan$loop, control = plan$control, seed = plan$seed, share = plan$share,
+    variables = globals$variables, packages = globals$packages
+  ), if (plan$control$shm) plan$control$share_min else Inf))
+  bytes <- send_handles(TRUE, serialize(packed$bytes, NULL, xdr = FALSE))
+  failed <- .Call(ffi_fork_pool_code, pool, bytes)
+  if (failed != 0L) {
+    signal_error(error_start(plan$workers, .Call(ffi_system_message, failed)))
+  }
+  packed
+}
+
+# Events: who has joined, and who not. A member that takes part in another run is no reason for a warning.
+pool_attach <- function(pool, workers, places, members) {
+  lapply(seq_along(workers), function(k) {
+    time <- .Call(ffi_clock)
+    got <- .Call(ffi_fork_worker_attach, pool, places[[k]], workers[[k]], members)
+    if (got[[1L]] > 0L) {
+      event_joined(workers[[k]], got[[1L]], time = time)
+    } else {
+      busy <- k > 1L && got[[2L]] == pool_busy
+      event_not_started(workers[[k]], if (!busy) .Call(ffi_system_message, got[[2L]]))
+    }
+  })
+}
+
+# EBUSY, on all systems.
+pool_busy <- 16L
+
+# A worker that cannot load what the run needs says why; others would find the same. With the server all
+# workers have gone.
+pool_poll <- function(pool, state, plan, timeout) {
+  events <- .Call(ffi_fork_poll, pool, timeout)
+  for (event in events) {
+    if (event$type == "left") pool_look(event, state, plan)
+  }
+  events
+}
+
+pool_look <- function(event, state, plan) {
+  now <- .Call(ffi_fork_server_state, state$server)
+  if (!now$alive) {
+    signal_error(error_server("has ended during the run", paste(
+      "its workers have ended with it, and what they were running is lost. The next call on this cluster",
+      "starts another"
+    ), log = now$log))
+  }
+  if (length(event$index) == 0L && nzchar(event$backtrace)) {
+    signal_error(error_start(plan$workers, event$backtrace, "Look at what the code needs."))
+  }
+}

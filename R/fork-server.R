@@ -1,0 +1,188 @@
+# The fork server: one clean R process, started as a program, that has loaded what is asked for and forks
+# workers in milliseconds. It shares nothing with the session but a pair of connected sockets
+# (src/fork-server.h), so that a session that must not be forked gets workers from it. It is kept for the
+# next pool that needs the same packages, and ends with the session.
+
+# Seconds within which a server must have loaded what it is to load.
+fork_server_patience <- 300
+
+# The server for these packages, started if there is none that is alive.
+fork_server <- function(packages, call = NULL) {
+  config <- fork_server_config(packages)
+  key <- paste(c(config$packages, "", config$lib), collapse = "\n")
+  known <- the$servers[[key]]
+  if (is.null(known) || !.Call(ffi_fork_server_state, known$server)$alive) {
+    if (!is.null(known)) fork_server_stop(known)
+    the$servers[[key]] <- fork_server_start(config, call)
+  }
+  the$servers[[key]]$server
+}
+
+fork_server_config <- function(packages) {
+  list(
+    packages = as.character(packages),
+    lib = unique(c(dirname(getNamespaceInfo("regatta", "path")), .libPaths())),
+    dir = getwd(), env = Sys.getenv(names(fork_server_env()), NA, names = TRUE)
+  )
+}
+
+# The server has the environment of the session, but for these while R starts: where it finds the
+# package; temporary files below those of the session, with which they go; the packages that every R
+# process attaches; no start-up code of R CMD check.
+fork_server_env <- function() {
+  lib <- unique(c(dirname(getNamespaceInfo("regatta", "path")), .libPaths()))
+  c(
+    R_LIBS = paste(lib, collapse = .Platform$path.sep), TMPDIR = tempdir(),
+    R_DEFAULT_PACKAGES = paste(setdiff(default_packages(), "base"), collapse = ","), R_TESTS = ""
+  )
+}
+
+# However this is left without a server that serves, there is none.
+fork_server_start <- function(config, call = NULL) {
+  set <- fork_server_env()
+  env <- Sys.getenv()
+  env <- c(env[setdiff(names(env), names(set))], set)
+  command <- c(
+    file.path(R.home("bin"), "R"), "--vanilla", "--no-echo", "-e", "regatta:::fork_server_main()"
+  )
+  server <- NULL
+  serves <- FALSE
+  on.exit(if (!serves && !is.null(server)) .Call(ffi_fork_server_stop, server))
+  server <- .Call(ffi_fork_server_start, command, paste0(names(env), "=", env))
+  if (is.integer(server)) {
+    reason <- .Call(ffi_system_message, server)
+    server <- NULL
+    signal_error(error_server("cannot be started", reason, call = call))
+  }
+  sent <- .Call(ffi_fork_server_send, server, serialize(config, NULL))
+  reply <- if (sent) .Call(ffi_fork_server_receive, server, fork_server_patience) else FALSE
+  if (is.null(reply)) {
+    reason <- sprintf("it has not loaded its packages within %d s", fork_server_patience)
+    signal_error(error_server("does not answer", reason, call = call))
+  } else if (!is.raw(reply)) {
+    reason <- "it has ended"
+    log <- .Call(ffi_fork_server_state, server)$log
+    signal_error(error_server("cannot be started", reason, log = log, call = call))
+  }
+  reply <- unserialize(reply)
+  if (!is.null(reply$failed)) {
+    signal_error(error_server("cannot load its packages", reply$failed, call = call))
+  }
+  serves <- TRUE
+  list(server = server, temp = reply$temp)
+}
+
+# One that was killed has left its folder of temporary files.
+fork_server_stop <- function(known) {
+  .Call(ffi_fork_server_stop, known$server)
+  unlink(known$temp, recursive = TRUE)
+}
+
+fork_server_stop_all <- function() {
+  for (known in the$servers) fork_server_stop(known)
+  the$servers <- list()
+}
+
+# In the server.
+
+fork_server_main <- function() {
+  config <- if (.Call(ffi_fork_serve_begin)) .Call(ffi_fork_serve_receive)
+  if (!is.null(config)) {
+    failed <- tryCatch(fork_server_load(unserialize(config)), error = conditionMessage)
+    .Call(ffi_fork_serve_send, serialize(list(failed = failed, temp = tempdir()), NULL))
+    if (is.null(failed)) .Call(ffi_fork_serve, quote(member_main()), topenv())
+  }
+  quit("no", runLast = FALSE)
+}
+
+fork_server_load <- function(config) {
+  restore_env(config$env)
+  .libPaths(config$lib, include.site = FALSE)
+  if (dir.exists(config$dir)) setwd(config$dir)
+  for (package in config$packages) {
+    library(package, character.only = TRUE)
+  }
+  load_lazy_code()
+  gc()
+  NULL
+}
+
+# In a worker that it has forked: what the session says, one after the other, until it has gone. An
+# interrupt is for an element; one that comes too late is for nothing.
+
+member_main <- function() {
+  fork_worker_isolate()
+  repeat {
+    withCallingHandlers(
+      member_step(.Call(ffi_fork_member_next)),
+      interrupt = function(cnd) tryInvokeRestart("resume")
+    )
+  }
+}
+
+member_step <- function(message) {
+  if (message$verb == "run") {
+    member_run(message$bytes)
+  } else {
+    .Call(ffi_fork_member_reply, member_call(message$bytes))
+  }
+}
+
+# What the run needs is known when the worker has it; if it cannot have it, the session is told why.
+member_run <- function(bytes) {
+  undo <- tryCatch(member_begin(bytes), error = function(e) {
+    .Call(ffi_fork_member_refuse, conditionMessage(e))
+  })
+  evaluate_begin(the$plan$control, the$plan$seed)
+  evaluate_all(the$plan$loop)
+  member_end(undo)
+  .Call(ffi_fork_member_leave)
+}
+
+# Returns how the process was.
+member_begin <- function(bytes) {
+  job <- closure_unpack(unserialize(bytes))
+  .Call(ffi_fork_member_ready)
+  for (package in job$packages) {
+    library(package, character.only = TRUE)
+  }
+  names <- as.character(names(job$variables))
+  there <- intersect(names, ls(globalenv(), all.names = TRUE))
+  undo <- list(
+    variables = mget(there, envir = globalenv()), new = setdiff(names, there),
+    seed = globalenv()$.Random.seed, env = Sys.getenv(c("REGATTA_SHARE", "REGATTA_TRY"), NA, names = TRUE),
+    cores = getOption("mc.cores")
+  )
+  list2env(job$variables, envir = globalenv())
+  fork_worker_share(job)
+  the$plan <- job
+  undo
+}
+
+member_end <- function(undo) {
+  the$plan <- NULL
+  rm(list = intersect(undo$new, ls(globalenv(), all.names = TRUE)), envir = globalenv())
+  list2env(undo$variables, envir = globalenv())
+  rng_use(undo$seed)
+  restore_env(undo$env)
+  options(mc.cores = undo$cores)
+  while (sink.number() > 0L) sink()
+  if (sum(.Call(ffi_shm_info)$bytes) > 1e6) gc() # what the run has left of the session's memory
+}
+
+# What the loop of parallel's workers does with a message.
+member_call <- function(bytes) {
+  data <- unserialize(bytes)$data
+  failed <- function(e) {
+    structure(conditionMessage(e), class = c("snow-try-error", "try-error"))
+  }
+  begun <- proc.time()
+  value <- tryCatch(do.call(data$fun, data$args, quote = TRUE), error = failed)
+  reply <- function(value) {
+    serialize(list(
+      type = "VALUE", value = if (isTRUE(data$return)) value, success = TRUE,
+      time = proc.time() - begun, tag = data$tag
+    ), NULL, xdr = FALSE)
+  }
+  tryCatch(reply(value), error = function(e) reply(failed(e)))
+}

@@ -1,0 +1,25 @@
+# Workers that stand ready: the nodes of an object of cluster_local() share an environment, with the
+# server, the stand (src/fork-server.h) and what another server would have to load.
+
+stand_state <- function(cl) unclass(cl)[[1L]]$state
+
+stand_numbers <- function(cl) vapply(unclass(cl), function(node) node$rank, 1L)
+
+# Every place has a worker afterwards.
+stand_fill <- function(state, call = NULL) {
+  failed <- .Call(ffi_fork_stand_fill, state$stand)
+  if (failed != 0L) {
+    signal_error(error_start(state$n, .Call(ffi_system_message, failed), call = call))
+  }
+}
+
+# A server that has ended is followed by another.
+stand_ready <- function(state) {
+  if (is.null(state$stand)) {
+    signal_error(new_error("regatta_error_stopped", "this cluster has been stopped."))
+  }
+  if (!.Call(ffi_fork_server_state, state$server)$alive) {
+    state$server <- fork_server(state$packages)
+    .Call(ffi_fork_stand_renew, state$stand, state$server)
+  }
+}

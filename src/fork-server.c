@@ -1,0 +1,494 @@
+#include "fork-server.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sys-clock.h"
+#include "sys-fd.h"
+#include "sys-message.h"
+#include "sys-random.h"
+#include "sys-spawn.h"
+
+/* The session's side of fork servers and of the workers that stand ready. */
+
+static rg_server *servers;
+static rg_stand *stands;
+
+static const int64_t SECOND = (int64_t)1000000000;
+/* Within this time a server that is alive forks or collects a worker: only one that is stopped, or a
+   machine that does nothing any more, takes longer. No interrupt comes between. */
+static const int64_t ANSWER_SECONDS = 20;
+static const int64_t END_MS = 3000;
+
+/* Servers. */
+
+static rg_server *borrow_server(SEXP pointer) {
+  rg_server *server = R_ExternalPtrAddr(pointer);
+  if (!server || server->owner != getpid()) Rf_error("this fork server is not of this process");
+  return server;
+}
+
+static int has_ended(pid_t pid, int pidfd) {
+  if (pid <= 0) return 1;
+  if (pidfd < 0) return 0; /* its line tells */
+  struct pollfd ended = {pidfd, POLLIN, 0};
+  return poll(&ended, 1, 0) == 1;
+}
+
+static void end_server(rg_server *server, int at_once) {
+  rg_process_end end;
+  rg_fd_close(&server->line); /* it ends its workers, and itself */
+  if (server->pid <= 0) return;
+  if (at_once || !rg_process_collect_within(server->pid, END_MS, &end)) {
+    rg_process_kill_tree(server->pid);
+    rg_process_collect_within(server->pid, END_MS, &end);
+  }
+  rg_fd_close(&server->pidfd);
+  server->pid = 0;
+}
+
+static void drop_server(rg_server *server) {
+  if (--server->holders > 0) return;
+  rg_server **link = &servers;
+  while (*link && *link != server) link = &(*link)->next;
+  if (*link) *link = server->next;
+  if (server->owner == getpid()) end_server(server, 0);
+  rg_fd_close(&server->log);
+  free(server);
+}
+
+static void server_finalize(SEXP pointer) {
+  rg_server *server = R_ExternalPtrAddr(pointer);
+  R_ClearExternalPtr(pointer);
+  if (server) drop_server(server);
+}
+
+static char *const *text_list(SEXP texts) {
+  R_xlen_t count = XLENGTH(texts);
+  char **list = (char **)R_alloc((size_t)count + 1, sizeof *list);
+  for (R_xlen_t i = 0; i < count; i++) list[i] = (char *)CHAR(STRING_ELT(texts, i));
+  list[count] = NULL;
+  return list;
+}
+
+static rg_server *new_server(char *const *arguments, char *const *environment) {
+  int line[2];
+  rg_server *server = calloc(1, sizeof *server);
+  if (!server) return NULL;
+  server->owner = getpid();
+  server->pidfd = server->line = -1;
+  server->log = rg_fd_memory("regatta-log");
+  if (server->log >= 0 && rg_message_pair(line) == 0) {
+    server->pid = rg_spawn(arguments, environment, line[1], server->log);
+    int saved = errno;
+    rg_fd_close(&line[1]);
+    server->line = line[0];
+    if (server->pid > 0) {
+      server->pidfd = rg_process_pidfd(server->pid);
+      server->next = servers;
+      return servers = server;
+    }
+    rg_fd_close(&server->line);
+    errno = saved;
+  }
+  int saved = errno;
+  rg_fd_close(&server->log);
+  free(server);
+  errno = saved;
+  return NULL;
+}
+
+/* Starts the program; an external pointer, or an errno. */
+SEXP ffi_fork_server_start(SEXP arguments, SEXP environment) {
+  SEXP pointer = PROTECT(R_MakeExternalPtr(NULL, R_NilValue, R_NilValue));
+  R_RegisterCFinalizerEx(pointer, server_finalize, TRUE);
+  rg_server *server = new_server(text_list(arguments), text_list(environment));
+  int failed = server ? 0 : errno;
+  if (server) {
+    server->holders = 1;
+    R_SetExternalPtrAddr(pointer, server);
+  }
+  UNPROTECT(1);
+  return failed ? Rf_ScalarInteger(failed) : pointer;
+}
+
+SEXP ffi_fork_server_send(SEXP pointer, SEXP bytes) {
+  rg_server *server = borrow_server(pointer);
+  int64_t size = (int64_t)XLENGTH(bytes), until = rg_clock_now() + ANSWER_SECONDS * SECOND;
+  int sent = rg_message_send(server->line, &size, sizeof size, NULL, 0, until) == 0 &&
+             rg_message_send(server->line, RAW_RO(bytes), (size_t)size, NULL, 0, until) == 0;
+  return Rf_ScalarLogical(sent);
+}
+
+static int is_readable(int fd, int ms) {
+  struct pollfd waited = {fd, POLLIN, 0};
+  return poll(&waited, 1, ms) > 0;
+}
+
+/* What the server has sent before it serves: bytes, NULL if nothing comes in `timeout` seconds, FALSE
+   if it is gone. */
+SEXP ffi_fork_server_receive(SEXP pointer, SEXP timeout) {
+  rg_server *server = borrow_server(pointer);
+  int64_t size = 0, until = rg_clock_now() + (int64_t)(Rf_asReal(timeout) * 1e9);
+  while (!is_readable(server->line, 100)) {
+    R_CheckUserInterrupt();
+    if (rg_clock_now() >= until) return R_NilValue;
+  }
+  until = rg_clock_now() + ANSWER_SECONDS * SECOND;
+  if (rg_message_receive(server->line, &size, sizeof size, NULL, NULL, until) != RG_MESSAGE_OK) {
+    return Rf_ScalarLogical(FALSE);
+  }
+  SEXP bytes = PROTECT(Rf_allocVector(RAWSXP, (R_xlen_t)size));
+  rg_message_status got =
+      rg_message_receive(server->line, RAW(bytes), (size_t)size, NULL, NULL, until);
+  UNPROTECT(1);
+  return got == RG_MESSAGE_OK ? bytes : Rf_ScalarLogical(FALSE);
+}
+
+static SEXP log_of(const rg_server *server) {
+  enum { MOST = 4000 };
+  char text[MOST];
+  off_t size = lseek(server->log, 0, SEEK_END);
+  off_t from = size > MOST ? size - MOST : 0;
+  ssize_t n = pread(server->log, text, MOST, from);
+  return Rf_ScalarString(n > 0 ? Rf_mkCharLenCE(text, (int)strnlen(text, (size_t)n), CE_NATIVE)
+                               : R_BlankString);
+}
+
+/* list(pid, alive, log: the end of what it has written) */
+SEXP ffi_fork_server_state(SEXP pointer) {
+  const char *names[] = {"pid", "alive", "log", ""};
+  rg_server *server = R_ExternalPtrAddr(pointer);
+  if (server && server->owner != getpid()) server = NULL;
+  SEXP state = PROTECT(Rf_mkNamed(VECSXP, names));
+  int alive = server && server->line >= 0 && !has_ended(server->pid, server->pidfd);
+  SET_VECTOR_ELT(state, 0, Rf_ScalarInteger(server ? (int)server->pid : 0));
+  SET_VECTOR_ELT(state, 1, Rf_ScalarLogical(alive));
+  SET_VECTOR_ELT(state, 2, server ? log_of(server) : Rf_mkString(""));
+  UNPROTECT(1);
+  return state;
+}
+
+SEXP ffi_fork_server_stop(SEXP pointer) {
+  rg_server *server = R_ExternalPtrAddr(pointer);
+  if (server && server->owner == getpid()) {
+    end_server(server, 0);
+    rg_fd_close(&server->log);
+  }
+  return R_NilValue;
+}
+
+/* 0, or -1: the server has not answered, and is given up. */
+static int ask(rg_server *server, const rg_server_request *request, int line,
+               rg_server_reply *reply) {
+  int64_t until = rg_clock_now() + ANSWER_SECONDS * SECOND;
+  if (server->line >= 0 &&
+      rg_message_send(server->line, request, sizeof *request, &line, line >= 0, until) == 0 &&
+      rg_message_receive(server->line, reply, sizeof *reply, NULL, NULL, until) == RG_MESSAGE_OK) {
+    return 0;
+  }
+  end_server(server, 1);
+  return -1;
+}
+
+/* Stands. */
+
+rg_stand *rg_stand_borrow(SEXP pointer) {
+  rg_stand *stand = R_ExternalPtrAddr(pointer);
+  if (!stand || stand->owner != getpid() || stand->stopped) {
+    Rf_error("these workers have been stopped, or are another process's");
+  }
+  return stand;
+}
+
+void rg_stand_hold(rg_stand *stand) { stand->holders++; }
+
+void rg_stand_forget(rg_stand *stand, int m) {
+  rg_member *member = &stand->members[m];
+  rg_fd_close(&member->line);
+  rg_fd_close(&member->pidfd);
+  *member = (rg_member){.pidfd = -1, .line = -1};
+}
+
+int rg_stand_collect(rg_stand *stand, int m, rg_process_end *end) {
+  rg_member *member = &stand->members[m];
+  rg_server_request request = {RG_SERVER_COLLECT, (int32_t)member->pid, 0};
+  rg_server_reply reply;
+  *end = (rg_process_end){-1, -1, -1};
+  if (ask(stand->server, &request, -1, &reply) < 0) {
+    /* Nobody is left who could tell how it ended. */
+    if (!has_ended(member->pid, member->pidfd) && member->pidfd >= 0) return 0;
+    return 1;
+  }
+  if (reply.ended) *end = reply.end;
+  return reply.ended;
+}
+
+static int collect_within(rg_stand *stand, int m, int64_t until, rg_process_end *end) {
+  const int pidfd = stand->members[m].pidfd;
+  for (;;) {
+    int64_t left = (until - rg_clock_now()) / 1000000;
+    struct pollfd waited = {pidfd, POLLIN, 0};
+    poll(&waited, pidfd >= 0, pidfd < 0 ? 1 : left > 0 ? (int)left : 0);
+    if (rg_stand_collect(stand, m, end)) return 1;
+    if (left <= 0) return 0;
+  }
+}
+
+int rg_stand_bury(rg_stand *stand, int m, int64_t until, rg_process_end *end) {
+  int ended = collect_within(stand, m, until, end);
+  rg_stand_forget(stand, m);
+  return ended;
+}
+
+/* As of a forked worker: one between two elements that has no children can start none any more. */
+static void end_member(rg_stand *stand, int m, int64_t until) {
+  rg_process_end end;
+  char mark[RG_FORK_MARK_SIZE];
+  pid_t pid = stand->members[m].pid;
+  int died = has_ended(pid, stand->members[m].pidfd);
+  rg_fork_mark(stand->tag, pid, mark);
+  collect_within(stand, m, until, &end);
+  if (died) rg_process_kill_marked(RG_FORK_MARK, mark);
+  rg_stand_forget(stand, m);
+}
+
+static void stop_stand(rg_stand *stand) {
+  if (stand->stopped || stand->owner != getpid()) return;
+  stand->stopped = 1;
+  for (int m = 0; m < stand->size; m++) {
+    pid_t pid = stand->members[m].pid;
+    if (pid <= 0 || stand->members[m].run) continue;
+    if (rg_process_has_children(pid)) {
+      rg_process_kill_tree(pid);
+    } else {
+      rg_process_kill_group(pid);
+    }
+  }
+  int64_t until = rg_clock_now() + END_MS * 1000000;
+  for (int m = 0; m < stand->size; m++) {
+    /* One that takes part in a run is ended with that. */
+    if (stand->members[m].pid > 0 && !stand->members[m].run) end_member(stand, m, until);
+  }
+}
+
+void rg_stand_drop(rg_stand *stand) {
+  if (--stand->holders > 0) return;
+  stop_stand(stand);
+  rg_stand **link = &stands;
+  while (*link && *link != stand) link = &(*link)->next;
+  if (*link) *link = stand->next;
+  for (int m = 0; m < stand->size; m++) rg_stand_forget(stand, m);
+  drop_server(stand->server);
+  free(stand->members);
+  free(stand);
+}
+
+static void stand_finalize(SEXP pointer) {
+  rg_stand *stand = R_ExternalPtrAddr(pointer);
+  R_ClearExternalPtr(pointer);
+  if (!stand) return;
+  stop_stand(stand);
+  rg_stand_drop(stand);
+}
+
+SEXP ffi_fork_stand_new(SEXP server_pointer, SEXP size) {
+  rg_server *server = borrow_server(server_pointer);
+  SEXP pointer = PROTECT(R_MakeExternalPtr(NULL, R_NilValue, R_NilValue));
+  R_RegisterCFinalizerEx(pointer, stand_finalize, TRUE);
+  rg_stand *stand = calloc(1, sizeof *stand);
+  rg_member *members = calloc((size_t)Rf_asInteger(size), sizeof *members);
+  if (!stand || !members) {
+    free(stand);
+    free(members);
+    Rf_error("no memory is left");
+  }
+  stand->owner = getpid();
+  stand->tag = rg_random_tag();
+  stand->size = Rf_asInteger(size);
+  stand->members = members;
+  for (int m = 0; m < stand->size; m++) rg_stand_forget(stand, m);
+  stand->server = server;
+  server->holders++;
+  stand->holders = 1;
+  stand->next = stands;
+  stands = stand;
+  R_SetExternalPtrAddr(pointer, stand);
+  UNPROTECT(1);
+  return pointer;
+}
+
+/* From now on another server forks the workers: the one before has ended, and they with it. */
+SEXP ffi_fork_stand_renew(SEXP pointer, SEXP server_pointer) {
+  rg_stand *stand = rg_stand_borrow(pointer);
+  rg_server *server = borrow_server(server_pointer);
+  for (int m = 0; m < stand->size; m++) {
+    if (stand->members[m].pid > 0 && !stand->members[m].run) rg_stand_forget(stand, m);
+  }
+  server->holders++;
+  drop_server(stand->server);
+  stand->server = server;
+  return R_NilValue;
+}
+
+/* 0, or an errno. */
+static int fork_member(rg_stand *stand, int m) {
+  rg_server_request request = {RG_SERVER_FORK, 0, stand->tag};
+  rg_server_reply reply = {0};
+  int line[2];
+  if (rg_message_pair(line) < 0) return errno;
+  int failed = ask(stand->server, &request, line[1], &reply) < 0 ? ESRCH : reply.error;
+  rg_fd_close(&line[1]);
+  if (failed || reply.pid <= 0) {
+    rg_fd_close(&line[0]);
+    return failed ? failed : EAGAIN;
+  }
+  stand->members[m] = (rg_member){
+      .pid = reply.pid, .pidfd = rg_process_pidfd(reply.pid), .line = line[0]};
+  return 0;
+}
+
+/* A worker that has ended while it had nothing to do is replaced without a word. */
+static int ready_member(rg_stand *stand, int m) {
+  rg_member *member = &stand->members[m];
+  if (member->pid > 0 && !member->run && has_ended(member->pid, member->pidfd)) {
+    end_member(stand, m, rg_clock_now() + END_MS * 1000000);
+  }
+  return member->pid > 0 ? 0 : fork_member(stand, m);
+}
+
+int rg_stand_take(rg_stand *stand, const int *numbers, int count) {
+  errno = EBUSY;
+  for (int i = 0; i < count; i++) {
+    int m = numbers[i] - 1;
+    if (m < 0 || m >= stand->size || stand->members[m].run || stand->members[m].calls > 0) continue;
+    int failed = ready_member(stand, m);
+    if (!failed) return m;
+    errno = failed;
+    return -1;
+  }
+  return -1;
+}
+
+/* Sees to it that each member has a worker: 0, or an errno. */
+SEXP ffi_fork_stand_fill(SEXP pointer) {
+  rg_stand *stand = rg_stand_borrow(pointer);
+  int failed = 0;
+  for (int m = 0; m < stand->size && !failed; m++) failed = ready_member(stand, m);
+  return Rf_ScalarInteger(failed);
+}
+
+/* list(pid (0: none now), busy, calls that have not been answered) */
+SEXP ffi_fork_stand_members(SEXP pointer) {
+  const char *names[] = {"pid", "busy", "calls", ""};
+  rg_stand *stand = R_ExternalPtrAddr(pointer);
+  int size = stand && stand->owner == getpid() ? stand->size : 0;
+  SEXP members = PROTECT(Rf_mkNamed(VECSXP, names));
+  SEXP pid = SET_VECTOR_ELT(members, 0, Rf_allocVector(INTSXP, size));
+  SEXP busy = SET_VECTOR_ELT(members, 1, Rf_allocVector(LGLSXP, size));
+  SEXP calls = SET_VECTOR_ELT(members, 2, Rf_allocVector(REALSXP, size));
+  for (int m = 0; m < size; m++) {
+    const rg_member *member = &stand->members[m];
+    REAL(calls)[m] = (double)member->calls;
+    INTEGER(pid)[m] = has_ended(member->pid, member->pidfd) ? 0 : (int)member->pid;
+    LOGICAL(busy)[m] = member->run != NULL || member->calls > 0;
+  }
+  UNPROTECT(1);
+  return members;
+}
+
+/* Half a message leaves a line that is of no use: its worker goes with it. */
+void rg_stand_give_up(rg_stand *stand, int m) {
+  rg_process_kill_tree(stand->members[m].pid);
+  end_member(stand, m, rg_clock_now() + END_MS * 1000000);
+}
+
+/* Ends the worker of a member; another is forked when it is needed. */
+SEXP ffi_fork_stand_replace(SEXP pointer, SEXP number) {
+  rg_stand *stand = rg_stand_borrow(pointer);
+  int m = Rf_asInteger(number) - 1;
+  if (stand->members[m].pid > 0 && !stand->members[m].run) rg_stand_give_up(stand, m);
+  return R_NilValue;
+}
+
+/* A call for the worker, which answers it with ffi_fork_member_reply(): an errno, 0 if it was sent. */
+SEXP ffi_fork_stand_send(SEXP pointer, SEXP number, SEXP bytes) {
+  rg_stand *stand = rg_stand_borrow(pointer);
+  int m = Rf_asInteger(number) - 1;
+  rg_member_message message = {.verb = RG_MEMBER_CALL, .size = (int64_t)XLENGTH(bytes)};
+  int64_t until = INT64_MAX;
+  if (stand->members[m].run) return Rf_ScalarInteger(EBUSY);
+  int failed = ready_member(stand, m);
+  if (failed) return Rf_ScalarInteger(failed);
+  int line = stand->members[m].line;
+  if (rg_message_send(line, &message, sizeof message, NULL, 0, until) < 0 ||
+      rg_message_send(line, RAW_RO(bytes), (size_t)message.size, NULL, 0, until) < 0) {
+    rg_stand_give_up(stand, m);
+    return Rf_ScalarInteger(EPIPE);
+  }
+  stand->members[m].calls++;
+  return Rf_ScalarInteger(0);
+}
+
+/* The reply of the first of these members that has sent one: list(number, bytes), with NULL for the
+   bytes if its worker has ended; NULL if there is none in `timeout` seconds. */
+SEXP ffi_fork_stand_receive(SEXP pointer, SEXP numbers, SEXP timeout) {
+  rg_stand *stand = rg_stand_borrow(pointer);
+  const int count = (int)XLENGTH(numbers);
+  struct pollfd *lines = (struct pollfd *)R_alloc((size_t)count, sizeof *lines);
+  double seconds = Rf_asReal(timeout);
+  int64_t until = seconds < 9e9 ? rg_clock_now() + (int64_t)(seconds * 1e9) : INT64_MAX;
+  int at = -1;
+  for (;;) {
+    for (int i = 0; i < count; i++) {
+      const rg_member *member = &stand->members[INTEGER(numbers)[i] - 1];
+      lines[i] = (struct pollfd){member->calls > 0 ? member->line : -1, POLLIN, 0};
+    }
+    int ready = poll(lines, (nfds_t)count, 200);
+    for (int i = 0; i < count && ready > 0 && at < 0; i++) {
+      if (lines[i].revents) at = i;
+    }
+    if (at >= 0) break;
+    R_CheckUserInterrupt();
+    if (rg_clock_now() >= until) return R_NilValue;
+  }
+  int m = INTEGER(numbers)[at] - 1, line = stand->members[m].line;
+  int64_t size = 0;
+  SEXP got = PROTECT(Rf_allocVector(VECSXP, 2));
+  SET_VECTOR_ELT(got, 0, Rf_ScalarInteger(m + 1));
+  if (rg_message_receive(line, &size, sizeof size, NULL, NULL, INT64_MAX) == RG_MESSAGE_OK) {
+    SEXP bytes = SET_VECTOR_ELT(got, 1, Rf_allocVector(RAWSXP, (R_xlen_t)size));
+    if (rg_message_receive(line, RAW(bytes), (size_t)size, NULL, NULL, INT64_MAX) == RG_MESSAGE_OK) {
+      stand->members[m].calls--;
+      UNPROTECT(1);
+      return got;
+    }
+  }
+  SET_VECTOR_ELT(got, 1, R_NilValue);
+  rg_stand_give_up(stand, m);
+  UNPROTECT(1);
+  return got;
+}
+
+SEXP ffi_fork_stand_stop(SEXP pointer) {
+  rg_stand *stand = R_ExternalPtrAddr(pointer);
+  if (stand) stop_stand(stand);
+  return R_NilValue;
+}
+
+void rg_server_forget_all(void) {
+  for (rg_stand *stand = stands; stand; stand = stand->next) {
+    for (int m = 0; m < stand->size; m++) rg_stand_forget(stand, m);
+  }
+  for (rg_server *server = servers; server; server = server->next) {
+    rg_fd_close(&server->line);
+    rg_fd_close(&server->pidfd);
+    rg_fd_close(&server->log);
+  }
+  stands = NULL;
+  servers = NULL;
+}

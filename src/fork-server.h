@@ -1,0 +1,150 @@
+#ifndef RG_FORK_SERVER_H
+#define RG_FORK_SERVER_H
+
+#include <Rinternals.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "fork-pool.h"
+#include "sys-process.h"
+
+/*
+ * The fork server: one R process that a session has started as a program, and that forks workers for
+ * it. It shares nothing with the session but a pair of connected sockets, the line, which it has
+ * inherited. A stand is a number of its workers that stand ready, each with a line of its own to the
+ * session; between two runs each waits for a message on it.
+ *
+ *   session  --request-->  server      fork a worker; collect one that has ended
+ *   session  --message-->  worker      take part in a run; evaluate a call
+ *
+ * The server collects a worker when it is asked to, so that until then its pid, to which the session
+ * sends signals, is nobody else's. The session's end closes all lines and, where the system can tell,
+ * sends the server a signal; the server's end sends one to its workers.
+ */
+
+typedef enum { RG_SERVER_FORK = 1, RG_SERVER_COLLECT } rg_server_verb;
+
+typedef struct {
+  int32_t verb;
+  int32_t pid;   /* to collect */
+  uint64_t tag;  /* part of the mark of what is forked, whose line comes with the request */
+} rg_server_request;
+
+typedef struct {
+  int32_t pid;   /* forked; 0: nothing was */
+  int32_t error; /* why */
+  int32_t ended; /* it has, and is collected: */
+  rg_process_end end;
+} rg_server_reply;
+
+typedef enum { RG_MEMBER_RUN = 1, RG_MEMBER_CALL } rg_member_verb;
+
+/* A message to a worker. The bytes of a call follow; with a run come the descriptors of rg_run_file, as
+   far as `files` has their bits, in this order. */
+typedef struct {
+  int32_t verb;
+  int32_t place; /* the worker's slot */
+  int64_t size;  /* bytes that follow, or are in the file of the code */
+  int64_t elements, batch, share_from, limit;
+  int32_t workers, wants_cpu;
+  uint32_t files;
+  int32_t owner;
+  uint64_t arena_tag;
+} rg_member_message;
+
+typedef enum {
+  RG_RUN_CONTROL = 0, RG_RUN_CODE, RG_RUN_DOORBELL, RG_RUN_WAKE, RG_RUN_ARENA, RG_RUN_SPANS,
+  RG_RUN_STDOUT, RG_RUN_STDERR, /* write ends */
+  RG_RUN_STDOUT_READER, RG_RUN_STDERR_READER,
+  RG_RUN_FILES
+} rg_run_file;
+
+/* In the session. */
+typedef struct {
+  pid_t pid; /* 0: none, one is forked when it is needed */
+  int pidfd;
+  int line;
+  const void *run; /* the pool in whose run it takes part, or NULL */
+  int64_t calls;   /* sent, and not answered yet */
+} rg_member;
+
+typedef struct rg_server {
+  pid_t owner, pid;
+  int pidfd, line;
+  int log; /* what it has written to stdout and stderr */
+  int64_t holders;
+  struct rg_server *next;
+} rg_server;
+
+typedef struct rg_stand {
+  pid_t owner;
+  uint64_t tag;
+  rg_server *server;
+  int size;
+  rg_member *members;
+  int64_t holders;
+  int stopped;
+  struct rg_stand *next;
+} rg_stand;
+
+rg_stand *rg_stand_borrow(SEXP pointer);
+void rg_stand_hold(rg_stand *stand);
+void rg_stand_drop(rg_stand *stand);
+
+/* A member that has a worker and takes part in no run, among those with these numbers (from 1): its
+   index, or -1 with errno set: EBUSY if all have something to do, ESRCH if the server has ended. */
+int rg_stand_take(rg_stand *stand, const int *numbers, int count);
+
+/* Collects the worker of the member, by way of the server: 1 if it has ended. */
+int rg_stand_collect(rg_stand *stand, int member, rg_process_end *end);
+
+/* The same of one that was killed, waiting until then; the member has no worker afterwards. One that
+   takes longer is left to the server. */
+int rg_stand_bury(rg_stand *stand, int member, int64_t until, rg_process_end *end);
+
+/* Kills the worker of a member to which no message can be sent any more. */
+void rg_stand_give_up(rg_stand *stand, int member);
+
+/* The worker of the member is gone. */
+void rg_stand_forget(rg_stand *stand, int member);
+
+/* A forked copy of this process closes what it has inherited of all servers. */
+void rg_server_forget_all(void);
+
+SEXP ffi_fork_server_start(SEXP arguments, SEXP environment);
+SEXP ffi_fork_server_send(SEXP server, SEXP bytes);
+SEXP ffi_fork_server_receive(SEXP server, SEXP timeout);
+SEXP ffi_fork_server_state(SEXP server);
+SEXP ffi_fork_server_stop(SEXP server);
+SEXP ffi_fork_stand_new(SEXP server, SEXP size);
+SEXP ffi_fork_stand_renew(SEXP stand, SEXP server);
+SEXP ffi_fork_stand_fill(SEXP stand);
+SEXP ffi_fork_stand_members(SEXP stand);
+SEXP ffi_fork_stand_send(SEXP stand, SEXP member, SEXP bytes);
+SEXP ffi_fork_stand_receive(SEXP stand, SEXP members, SEXP timeout);
+SEXP ffi_fork_stand_replace(SEXP stand, SEXP member);
+SEXP ffi_fork_stand_stop(SEXP stand);
+
+/* fork-attach.c: in the session. */
+SEXP ffi_fork_pool_code(SEXP pool, SEXP bytes);
+SEXP ffi_fork_worker_attach(SEXP pool, SEXP slot, SEXP id, SEXP members);
+
+/* The end of a run for workers of a stand: those that are between two elements leave it, the others
+   are killed. */
+void rg_fork_detach(rg_pool *pool);
+
+/* fork-member.c: in a worker. The bytes of the run's code. */
+SEXP rg_fork_member_join(const rg_member_message *message, int *fds, int count);
+__attribute__((noreturn)) void rg_fork_member_leave_process(void);
+SEXP ffi_fork_member_ready(void);
+SEXP ffi_fork_member_leave(void);
+
+/* fork-serve.c: in the server, and in its workers */
+SEXP ffi_fork_serve_begin(void);
+SEXP ffi_fork_serve_receive(void);
+SEXP ffi_fork_serve_send(SEXP bytes);
+SEXP ffi_fork_serve(SEXP call, SEXP env);
+SEXP ffi_fork_member_next(void);
+SEXP ffi_fork_member_reply(SEXP bytes);
+
+#endif

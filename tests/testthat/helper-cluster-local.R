@@ -1,0 +1,34 @@
+# Clusters of cluster_local() for the tests. The server outlives a cluster, for the next one: a file that
+# has used one ends it before its last test.
+
+local_pool <- function(n = 2L, ..., frame = parent.frame()) {
+  cl <- cluster_local(n, ...)
+  withr::defer(parallel::stopCluster(cl), envir = frame)
+  cl
+}
+
+end_servers <- function() regatta:::fork_server_stop_all()
+
+cluster_pids <- function(cl) unlist(parallel::clusterCall(cl, Sys.getpid))
+
+server_pid <- function(cl) {
+  .Call(regatta:::ffi_fork_server_state, regatta:::stand_state(cl)$server)$pid
+}
+
+is_process <- function(pid) dir.exists(file.path("/proc", pid))
+
+on_local <- function(...) par_control(progress = FALSE, dump = "no", seed = 1L, ...)
+
+# It has ended, whether somebody has collected it or not.
+has_ended <- function(pid) {
+  state <- process_state(pid)
+  is.na(state) || state == "Z"
+}
+
+process_state <- function(pid) {
+  line <- tryCatch(
+    suppressWarnings(readLines(file.path("/proc", pid, "stat"), n = 1L)),
+    error = function(e) character()
+  )
+  if (length(line) == 0L) NA_character_ else substr(sub("^.*\\) ", "", line), 1L, 1L)
+}

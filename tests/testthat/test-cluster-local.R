@@ -1,0 +1,169 @@
+detritus <- detritus_snapshot()
+
+test_that("every verb gives on workers of a fork server what it gives on forked workers", {
+  cl <- local_pool(2L)
+  two <- on_local(workers = 2L)
+  both <- function(call) {
+    call <- substitute(call)
+    env <- parent.frame()
+    expect_identical(eval(call, list(.on = cl), env), eval(call, list(.on = NULL), env))
+  }
+  X <- list(a = 1, b = NULL, c = "x")
+  y <- 10
+  both(par_lapply(X, function(x, y) list(x, y, rnorm(1)), y = 2, .on = .on, .control = two))
+  both(par_lapply(1:50, function(i) i + y, .on = .on, .control = two))
+  both(par_lapply(1:4, function(i) rnorm(2e5), .on = .on, .control = two))
+  both(par_sapply(c(u = 1, v = 2), function(x) x + y, .on = .on, .control = two))
+  both(par_vapply(1:7, function(i) c(m = i, s = runif(1)), numeric(2), .on = .on, .control = two))
+  both(par_mapply(function(a, b) a + b, c(u = 1, v = 2), 3:4, .on = .on, .control = two))
+  both(par_reduce(1:20, identity, `+`, .on = .on, .control = two))
+  both(par_value(par_call(y + rnorm(1), .on = .on, .control = on_local())))
+  both({
+    stream <- par_stream(1:9, function(i) i * y, .on = .on, .control = two)
+    got <- list()
+    while (par_more(stream)) got[[length(got) + 1L]] <- par_next(stream)
+    got[order(unlist(got))]
+  })
+  both(as.vector(shm_fill(c(30, 40), sqrt, .on = .on, .control = two)))
+})
+
+test_that("workers stand between runs, and a run leaves them as they were", {
+  cl <- local_pool(2L)
+  before <- cluster_pids(cl)
+  expect_length(unique(before), 2L)
+  hidden <- 7
+  code <- function(i) {
+    Sys.sleep(0.05)
+    c(Sys.getpid(), hidden)
+  }
+  environment(code) <- globalenv()
+  withr::defer(rm(hidden, envir = globalenv()))
+  assign("hidden", 7, envir = globalenv())
+  for (run in 1:3) {
+    got <- par_vapply(1:4, code, numeric(2), .on = cl, .control = on_local(batch = 1L))
+    expect_true(all(got[1L, ] %in% before))
+    expect_identical(got[2L, ], rep(7, 4))
+  }
+  expect_identical(cluster_pids(cl), before)
+  left <- parallel::clusterCall(cl, function() c(ls(globalenv()), Sys.getenv("REGATTA_SHARE")))
+  expect_identical(left, list("", ""))
+})
+
+test_that("results are read in place and outlive the run and the cluster", {
+  cl <- local_pool(2L)
+  first <- par_lapply(1:2, function(i) rep(i + 0.5, 1e6), .on = cl, .control = on_local())
+  second <- par_lapply(3:4, function(i) rep(i + 0.5, 1e6), .on = cl, .control = on_local())
+  expect_true(all(vapply(c(first, second), is_shm, NA)))
+  parallel::stopCluster(cl)
+  expect_identical(first[[2L]], rep(2.5, 1e6))
+  expect_identical(second[[1L]], rep(3.5, 1e6))
+})
+
+test_that("large arguments go by handle and come back as the same", {
+  cl <- local_pool(2L)
+  x <- shm_share(sqrt(1:1e6))
+  got <- par_lapply(1:2, function(i, x) x, x = x, .on = cl, .control = on_local())
+  expect_true(is_shm(got[[1L]]))
+  expect_identical(got[[1L]], sqrt(1:1e6))
+  big <- sqrt(1:3e5)
+  expect_identical(
+    par_sapply(1:3, function(i) big[[i]], .on = cl, .control = on_local()), big[1:3]
+  )
+})
+
+test_that("output, conditions, errors, retries and limits are as on forked workers", {
+  cl <- local_pool(2L)
+  code <- function(i) {
+    cat("out of", i, "\n")
+    system(paste("echo program", i))
+    message("message ", i)
+    if (i == 2L) warning("warning 2")
+    i
+  }
+  text <- capture.output(
+    expect_warning(
+      expect_message(
+        expect_message(
+          par_lapply(1:2, code, .on = cl, .control = on_local()), "message 1"
+        ), "message 2"
+      ), "warning 2"
+    )
+  )
+  expect_setequal(trimws(text), c("1: out of 1", "1: program 1", "2: out of 2", "2: program 2"))
+  cnd <- expect_error(
+    par_lapply(1:3, function(i) if (i == 2L) stop("no ", i) else i, .on = cl, .control = on_local()),
+    class = "regatta_error_element"
+  )
+  expect_equal(cnd$index, 2)
+  expect_identical(
+    par_lapply(1:3, function(i) if (i == 2L && Sys.getenv("REGATTA_TRY") == "1") stop("no") else i,
+      .on = cl, .control = on_local(retries = 1)),
+    list(1L, 2L, 3L)
+  )
+  slow <- suppressWarnings(par_lapply(1:2, function(i) if (i == 2L) Sys.sleep(60) else i,
+    .on = cl, .control = on_local(timeout = 0.2, errors = "collect")))
+  expect_s3_class(slow[[2L]], "regatta_error_timeout")
+  expect_identical(par_lapply(1:2, identity, .on = cl, .control = on_local()), list(1L, 2L))
+})
+
+test_that("the functions of package parallel work on it", {
+  withr::local_seed(1)
+  cl <- local_pool(3L)
+  expect_identical(parallel::parLapply(cl, 1:5, function(i) i^2), lapply(1:5, function(i) i^2))
+  expect_identical(parallel::clusterApplyLB(cl, 1:7, sqrt), lapply(1:7, sqrt))
+  expect_identical(parallel::clusterMap(cl, `+`, 1:3, 4:6), list(5L, 7L, 9L))
+  exported <- 5
+  parallel::clusterExport(cl, "exported", environment())
+  expect_identical(parallel::clusterEvalQ(cl, exported + 1), list(6, 6, 6))
+  parallel::clusterSetRNGStream(cl, 3)
+  first <- parallel::clusterCall(cl, function() rnorm(2))
+  parallel::clusterSetRNGStream(cl, 3)
+  expect_identical(parallel::clusterCall(cl, function() rnorm(2)), first)
+  expect_error(parallel::clusterCall(cl, function() stop("inside")), "inside")
+  # A run in between moves nothing of it.
+  par_lapply(1:6, function(i) rnorm(1), .on = cl, .control = on_local())
+  expect_identical(parallel::clusterEvalQ(cl[2:3], exported + 1), list(6, 6))
+  expect_identical(par_sapply(1:3, function(i) i + exported, .on = cl[2:3], .control = on_local()), 1:3 + 5)
+})
+
+test_that("packages are loaded once, in the server", {
+  cl <- local_pool(2L, packages = "splines")
+  expect_true(all(unlist(parallel::clusterCall(cl, function() "package:splines" %in% search()))))
+  expect_error(
+    cluster_local(1L, packages = "notThere"), "notThere",
+    class = "regatta_error_server"
+  )
+  expect_error(cluster_local(1L, packages = 3), class = "regatta_error_argument")
+  expect_error(cluster_local(0L), class = "regatta_error_argument")
+})
+
+test_that("a second cluster is forked from the server of the first", {
+  first <- local_pool(1L)
+  second <- local_pool(2L)
+  expect_identical(server_pid(first), server_pid(second))
+  expect_length(intersect(cluster_pids(first), cluster_pids(second)), 0L)
+  expect_output(print(second), "2 workers.*2 ready, 0 busy")
+  parallel::stopCluster(second)
+  expect_output(print(second), "stopped")
+  expect_error(par_lapply(1:2, identity, .on = second, .control = on_local()), class = "regatta_error_stopped")
+  expect_length(cluster_pids(first), 1L)
+})
+
+test_that("a call that is under way and a map share a cluster without mixing", {
+  cl <- local_pool(2L)
+  handle <- par_call(
+    {
+      Sys.sleep(0.3)
+      "call"
+    },
+    .on = cl, .control = on_local()
+  )
+  expect_identical(par_lapply(1:6, identity, .on = cl, .control = on_local()), as.list(1:6))
+  expect_identical(par_value(handle), "call")
+  expect_length(cluster_pids(cl), 2L)
+})
+
+test_that("nothing is left behind", {
+  end_servers()
+  expect_no_detritus(detritus)
+})

@@ -1,0 +1,137 @@
+detritus <- detritus_snapshot()
+
+test_that("a worker that dies in a run is told of as a forked one, and another takes its place", {
+  skip_unless_linux()
+  cl <- local_pool(2L)
+  before <- cluster_pids(cl)
+  cnd <- expect_error(
+    par_lapply(1:4, function(i) if (i == 3L) tools::pskill(Sys.getpid(), 9L) else i,
+      .on = cl, .control = on_local()),
+    class = "regatta_error_death"
+  )
+  expect_equal(cnd$signal, 9)
+  expect_gt(cnd$peak_memory, 1e6)
+  expect_true(cnd$pid %in% before)
+  got <- par_lapply(1:3, function(i) {
+    if (i == 2L && Sys.getenv("REGATTA_TRY") == "1") quit("no", 3L)
+    i
+  }, .on = cl, .control = on_local(retries = 1, retry_on = "death"))
+  expect_identical(got, list(1L, 2L, 3L))
+  expect_length(unique(cluster_pids(cl)), 2L)
+  expect_false(cnd$pid %in% cluster_pids(cl))
+  expect_false(is_process(cnd$pid))
+})
+
+test_that("what an element has started ends with the run", {
+  skip_unless_linux()
+  cl <- local_pool(2L)
+  before <- cluster_pids(cl)
+  pids <- par_vapply(1:2, function(i) {
+    system("sleep 300 & echo $!", intern = TRUE)
+  }, "", .on = cl, .control = on_local())
+  wait_until(!any(is_process(pids)))
+  expect_identical(cluster_pids(cl), before)
+})
+
+test_that("a worker that dies between runs is replaced without a word", {
+  skip_unless_linux()
+  cl <- local_pool(2L)
+  pid <- cluster_pids(cl)[[1L]]
+  tools::pskill(pid, tools::SIGKILL)
+  wait_until(has_ended(pid))
+  expect_identical(par_lapply(1:4, identity, .on = cl, .control = on_local()), as.list(1:4))
+  expect_false(pid %in% cluster_pids(cl))
+})
+
+test_that("the end of the server is an error that says so, and the next run has another", {
+  skip_unless_linux()
+  cl <- local_pool(2L)
+  pids <- cluster_pids(cl)
+  server <- server_pid(cl)
+  expect_error(
+    par_lapply(1:2, function(i) {
+      tools::pskill(server, 9L)
+      Sys.sleep(60)
+    }, .on = cl, .control = on_local()),
+    "fork server.*has ended", class = "regatta_error_server"
+  )
+  wait_until(!any(is_process(pids)))
+  expect_identical(par_lapply(1:4, identity, .on = cl, .control = on_local()), as.list(1:4))
+  expect_false(identical(server_pid(cl), server))
+  tools::pskill(server_pid(cl), tools::SIGKILL)
+  wait_until(has_ended(server_pid(cl)))
+  expect_identical(par_lapply(1:4, identity, .on = cl, .control = on_local()), as.list(1:4))
+})
+
+test_that("when the session is killed its server and its workers are gone", {
+  skip_unless_linux()
+  for (busy in c(TRUE, FALSE)) {
+    session <- local_session(function(busy) {
+      cl <- cluster_local(2L)
+      par_lapply(1:2, identity, .on = cl)
+      if (busy) {
+        par_lapply(1:2, function(i) {
+          tools::pskill(Sys.getpid(), 0L)
+          cat("busy\n")
+          system("sleep 300 &")
+          Sys.sleep(300)
+        }, .on = cl, .control = par_control(progress = FALSE))
+      }
+      cat("busy\nbusy\n")
+      Sys.sleep(300)
+    }, list(busy = busy))
+    fault_wait_line(session, "busy", times = 2L)
+    expect_gte(length(marked_pids(session$mark)), 4L)
+    tools::pskill(session$process$get_pid(), tools::SIGKILL)
+    gone <- tryCatch(
+      wait_until(function() length(marked_pids(session$mark)) == 0L, 20, "the end of all"),
+      error = function(e) FALSE
+    )
+    expect_true(gone)
+  }
+})
+
+test_that("Ctrl-C ends a run at once, and the cluster can be used", {
+  skip_unless_linux()
+  session <- local_session(function() {
+    cl <- cluster_local(2L)
+    got <- tryCatch(
+      par_lapply(1:2, function(i) {
+        cat("busy\n")
+        Sys.sleep(300)
+      }, .on = cl, .control = par_control(progress = FALSE)),
+      interrupt = function(e) "interrupted"
+    )
+    list(got = got, after = par_lapply(1:3, identity, .on = cl))
+  })
+  fault_wait_line(session, "busy", times = 2L)
+  tools::pskill(session$process$get_pid(), tools::SIGINT)
+  got <- fault_value(session)$value
+  expect_identical(got, list(got = "interrupted", after = list(1L, 2L, 3L)))
+  wait_until(function() length(marked_pids(session$mark)) == 0L, 20, "the end of all")
+  expect_length(marked_pids(session$mark), 0L)
+})
+
+test_that("nobody can connect to server and workers, and their arguments tell nothing", {
+  skip_unless_linux()
+  cl <- local_pool(2L)
+  unix <- utils::read.table("/proc/net/unix", fill = TRUE, skip = 1L, col.names = paste0("V", 1:8),
+    colClasses = "character")
+  for (pid in c(server_pid(cl), cluster_pids(cl))) {
+    links <- Sys.readlink(list.files(file.path("/proc", pid, "fd"), full.names = TRUE))
+    sockets <- sub("^socket:\\[(.*)\\]$", "\\1", grep("^socket:", links, value = TRUE))
+    expect_length(sockets, 1L)
+    line <- unix[unix$V7 == sockets, ]
+    expect_identical(nrow(line), 1L) # of the kernel's list of local sockets: none of TCP
+    expect_identical(line$V4, "00000000") # it does not listen
+    expect_identical(line$V8, "") # it has no name
+    arguments <- readBin(file.path("/proc", pid, "cmdline"), "raw", 4096L)
+    words <- strsplit(rawToChar(replace(arguments, arguments == 0, charToRaw(" "))), " ")[[1L]]
+    expect_identical(words[-1L], c("--vanilla", "--no-echo", "-e", "regatta:::fork_server_main()"))
+  }
+})
+
+test_that("nothing is left behind", {
+  end_servers()
+  expect_no_detritus(detritus)
+})
