@@ -75,7 +75,9 @@ fail <- function(run, index, kind, cnd, event) {
   if (event$try <= control$retries && kind %in% control$retry_on) {
     return(try_again(run, index, kind, cnd, event))
   }
-  run$errors[[as.character(index)]] <- cnd
+  # Not in a list: it would be searched, and copied, for every failure.
+  assign(as.character(index), cnd, envir = run$errors)
+  run$failed <- run$failed + 1
   run$status[[index]] <- element_states[[kind]]
   run$done <- run$done + 1
   if (stops_run(run, kind)) {

@@ -32,7 +32,8 @@ run_new <- function(task, on, control) {
   run$tasks <- tasks_new(task$n)
   run$queue <- queue_new()
   run$workers <- workers_new()
-  run$errors <- list()
+  run$errors <- new.env(parent = emptyenv()) # by the number of the element
+  run$failed <- 0
   run$tries <- list()
   run$ending <- list()
   run$stopping <- FALSE
@@ -96,7 +97,7 @@ run_drive <- function(run, until = Inf, settled = function() run$done >= run$n) 
     }
     limits_enforce(run)
     workers_watch(run)
-    progress_update(run$progress, run$done, length(run$errors))
+    progress_update(run$progress, run$done, run$failed)
     if (left <= 0 && !settled()) {
       return(FALSE)
     }
@@ -203,5 +204,5 @@ run_failed <- function(run) {
 }
 
 run_errors <- function(run) {
-  unname(run$errors[as.character(run_failed(run))])
+  unname(mget(as.character(run_failed(run)), envir = run$errors))
 }

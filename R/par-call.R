@@ -59,7 +59,7 @@ format.regatta_call <- function(x, ...) {
     "running, or done and not yet asked for"
   } else if (run$done < 1) {
     "cancelled"
-  } else if (length(run$errors) > 0L) {
+  } else if (run$failed > 0) {
     "failed"
   } else {
     "done"
