@@ -8,6 +8,7 @@ tasks_new <- function(n) {
   table$start <- rep(NA_real_, n)
   table$end <- rep(NA_real_, n)
   table$bytes <- numeric(n)
+  table$later <- list()
   table
 }
 
@@ -28,6 +29,21 @@ tasks_submit <- function(table, index) {
     tasks_set(table, "end", index, NA_real_)
   }
   tries
+}
+
+# The same for ends that nobody asks for before the record of the run is looked at: kept as they came, and
+# entered some hundred events at a time.
+tasks_note_later <- function(table, event) {
+  table$later[[length(table$later) + 1L]] <- event[c("index", "worker", "start", "end", "bytes")]
+  if (length(table$later) > 500L) tasks_settle(table)
+}
+
+tasks_settle <- function(table) {
+  later <- table$later
+  table$later <- list()
+  for (event in later) {
+    tasks_note(table, event)
+  }
 }
 
 # What an event tells of elements that have begun or ended.

@@ -129,9 +129,14 @@ take_ended <- function(run, event) {
   if (length(event$index) == 0L) {
     return(invisible())
   }
-  tasks_note(run$tasks, event)
   run$idle_deaths <- 0L
-  if (is.null(event$error)) take_values(run, event) else take_error(run, event)
+  if (is.null(event$error)) {
+    tasks_note_later(run$tasks, event)
+    take_values(run, event)
+  } else {
+    tasks_note(run$tasks, event)
+    take_error(run, event)
+  }
 }
 
 # What a worker tells that has been given up is of tries that are over.

@@ -46,6 +46,7 @@ record_new <- function(run) {
 
 record_elements <- function(run) {
   tasks <- run$tasks
+  tasks_settle(tasks)
   states <- c("done", "error", "death", "timeout", "cancelled", "pending")
   status <- c("pending", states[1:4])[run$status + 1L]
   begun <- !is.na(tasks$start)
