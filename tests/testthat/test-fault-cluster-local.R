@@ -27,7 +27,7 @@ test_that("what an element has started ends with the run", {
   cl <- local_pool(2L)
   before <- cluster_pids(cl)
   pids <- par_vapply(1:2, function(i) {
-    system("sleep 300 & echo $!", intern = TRUE)
+    system("sleep 300 > /dev/null 2>&1 & echo $!", intern = TRUE)
   }, "", .on = cl, .control = on_local())
   wait_until(!any(is_process(pids)))
   expect_identical(cluster_pids(cl), before)
