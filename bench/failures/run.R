@@ -2,6 +2,7 @@
 # without a dump. All elements fail with an error of the same kind; what is measured is describing the
 # error in the worker, and its condition in the session.
 source("bench/bench.R")
+source("bench/fork-common/peers.R")
 
 sizes <- if (bench_short) c(1e3, 1e4) else c(1e4, 1e5)
 rounds <- if (bench_short) 1L else 3L
@@ -21,7 +22,7 @@ stopifnot(length(regatta::par_failed(calls[["regatta, failing"]](20L))) == 20L)
 
 rows <- NULL
 for (n in sizes) {
-  cell <- sprintf("one of %s elements", format(n, big.mark = ",", scientific = FALSE))
+  cell <- sprintf("one of %s elements", bench_count(n))
   per_element <- function(call) bench_elapsed(function() call(n)) / n
   rows <- rbind(rows, bench_print(
     bench_summary(cell, bench_measure(calls, rounds, per_element), "regatta, good")

@@ -180,6 +180,46 @@ test_that("a table that data.table has changed by reference travels as it is", {
   expect_identical(in_worker[[2L]][[2L]]$s, replace(make(2)$s, 3L, "in place"))
 })
 
+test_that("what `:=` of data.table writes in place travels", {
+  skip_if_not_installed("data.table")
+  control <- two_workers(shm_min = 0)
+  make <- function(i) data.table::data.table(a = shm_example("double"), s = shm_example("character"))
+  assign_in_place <- function(z) z[1:3, `:=`(a = -1.5, s = "changed")]
+  environment(assign_in_place) <- globalenv() # data.table asks who calls it
+  z <- par_lapply(1:2, make, .control = control)[[1L]]
+  assign_in_place(z)
+  expected <- make(1)
+  assign_in_place(expected)
+  expect_identical(expected$s[1:4], c(rep("changed", 3L), make(1)$s[[4L]]))
+  for (got in list(
+    par_lapply(1, function(i) z, .control = control)[[1L]], par_value(par_call(z, .control = control))
+  )) {
+    expect_identical(got$a, expected$a)
+    expect_identical(got$s, expected$s)
+  }
+  expect_identical(par_lapply(1, function(i) z$s, .control = control)[[1L]], expected$s)
+})
+
+test_that("what Rcpp writes in place travels", {
+  skip_if_not_installed("Rcpp")
+  skip_on_cran() # it compiles C++
+  withr::local_preserve_seed() # Rcpp draws the name of a library
+  code <- "void poke(NumericVector v, CharacterVector s) { v[0] = -1.5; s[0] = \"poked\"; }"
+  poke <- Rcpp::cppFunction(code, env = environment(), cacheDir = withr::local_tempdir())
+  control <- two_workers(shm_min = 0)
+  make <- function(i) list(v = shm_example("double"), s = shm_example("character"))
+  expected <- list(v = replace(make(1)$v, 1L, -1.5), s = replace(make(1)$s, 1L, "poked"))
+  got <- par_lapply(1:2, make, .control = control)
+  poke(got[[1L]]$v, got[[1L]]$s)
+  expect_identical(par_lapply(1, function(i) got[[1L]], .control = control)[[1L]], expected)
+  expect_identical(got[[2L]], make(2))
+  in_worker <- par_lapply(1, function(i) {
+    poke(got[[2L]]$v, got[[2L]]$s)
+    got[[2L]]
+  }, .control = control)
+  expect_identical(in_worker[[1L]], expected)
+})
+
 test_that("results that stand on the same memory do not change with each other", {
   poke <- shm_poke()
   control <- two_workers(shm_min = 0)
