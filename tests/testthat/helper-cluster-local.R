@@ -15,6 +15,10 @@ server_pid <- function(cl) {
   .Call(regatta:::ffi_fork_server_state, regatta:::stand_state(cl)$server)$pid
 }
 
+server_is_alive <- function(cl) {
+  .Call(regatta:::ffi_fork_server_state, regatta:::stand_state(cl)$server)$alive
+}
+
 is_process <- function(pid) dir.exists(file.path("/proc", pid))
 
 on_local <- function(...) par_control(progress = FALSE, dump = "no", seed = 1L, ...)

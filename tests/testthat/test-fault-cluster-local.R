@@ -59,7 +59,7 @@ test_that("the end of the server is an error that says so, and the next run has 
   expect_identical(par_lapply(1:4, identity, .on = cl, .control = on_local()), as.list(1:4))
   expect_false(identical(server_pid(cl), server))
   tools::pskill(server_pid(cl), tools::SIGKILL)
-  wait_until(has_ended(server_pid(cl)))
+  wait_until(!server_is_alive(cl))
   expect_identical(par_lapply(1:4, identity, .on = cl, .control = on_local()), as.list(1:4))
 })
 
