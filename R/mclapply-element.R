@@ -3,16 +3,12 @@
 # What every element needs to know. `scene` is the environment in which whoever evaluates the
 # element keeps the number of the last frame that is not the user's.
 mclapply_job <- function(X, FUN, settings) {
-  affinity <- settings$affinity.list
-  if (!is.null(affinity)) {
-    need_parallel()
-  }
   in_workers <- settings$in_workers
   list(
     X = X, FUN = FUN, settings = settings, in_workers = in_workers,
     scene = evaluator, told = new_told(),
     handles = mclapply_handles(settings, in_workers),
-    queue = settings$mc.prio.queue, affinity = affinity,
+    queue = settings$mc.prio.queue, affinity = settings$affinity.list,
     compress = if (in_workers) mclapply_compress_from(settings) else Inf
   )
 }
@@ -36,12 +32,6 @@ new_told <- function() {
 
 # Shorter character vectors are written as they are at less cost.
 mclapply_compress_min <- 1000
-
-need_parallel <- function() {
-  if (!requireNamespace("parallel", quietly = TRUE)) {
-    stop("`affinity.list` needs the package parallel, which comes with R", call. = FALSE)
-  }
-}
 
 # The names before `...` are such that no argument of the user's can be taken for one of them.
 mclapply_element <- function(.rg_i, .rg_job, ...) {

@@ -26,7 +26,6 @@ mcMap <- function(f, ...) {
 mcmapply_over <- function(FUN, dots, more, SIMPLIFY, USE.NAMES, given, call) {
   check_flag(USE.NAMES, "USE.NAMES", call = call)
   check_more_args(more, call = call)
-  dots <- lapply(dots, as_mappable)
   if (length(dots) == 0L) {
     return(list())
   }
@@ -38,8 +37,9 @@ mcmapply_over <- function(FUN, dots, more, SIMPLIFY, USE.NAMES, given, call) {
       which.min(lengths), n
     ), call))
   }
-  values <- mclapply_over(seq_len(n), mapply_caller(FUN, dots, more), given, call)
-  if (USE.NAMES) names(values) <- names_of_first(dots)
+  one <- mapply_caller(FUN, lapply(dots, as_mappable), more)
+  values <- mclapply_over(seq_len(n), one, given, call)
+  if (USE.NAMES) names(values) <- mapply_names(dots, n)
   failed <- any(vapply(values, inherits, NA, "try-error"))
   if (isFALSE(SIMPLIFY) || n == 0L || failed) {
     values
@@ -89,7 +89,7 @@ pvec <- function(v, FUN, ..., mc.set.seed = TRUE, mc.silent = FALSE,
   call <- sys.call()
   FUN <- match.fun(FUN)
   if (!is.vector(v)) {
-    abort_argument("v", v, "a vector without attributes other than names", call = call)
+    abort_v(v, call)
   }
   parts <- split_settings(list(...))
   given <- c(parts$settings, list(
@@ -117,6 +117,16 @@ pvec <- function(v, FUN, ..., mc.set.seed = TRUE, mc.silent = FALSE,
     ), call))
   }
   result
+}
+
+# A vector with attributes is described by these, which nobody sees by its type and length.
+abort_v <- function(v, call) {
+  others <- setdiff(names(attributes(v)), c("names", if (is.object(v)) "class"))
+  advice <- if ((is.atomic(v) || is.list(v)) && length(others) > 0L) {
+    sprintf("It has %s.", paste0("`", others, "`", collapse = ", "))
+  }
+  must <- "a vector without attributes other than names"
+  abort_argument("v", v, must, call = call, advice = advice)
 }
 
 # The first and the last element of up to `pieces` pieces of about equal length.

@@ -118,8 +118,30 @@ check_affinity <- function(given, n, call) {
       "`affinity.list` has no effect with `mc.preschedule = TRUE`: set that to `FALSE`", call
     ))
     given["affinity.list"] <- list(NULL)
+    return(given)
+  }
+  if (!requireNamespace("parallel", quietly = TRUE)) {
+    stop("`affinity.list` needs the package parallel, which comes with R", call. = FALSE)
+  }
+  missing <- cpus_missing(unique(cpus))
+  if (length(missing) > 0L) {
+    warning(simpleWarning(sprintf(
+      "`affinity.list` has no effect for CPU %s: this session cannot run there",
+      paste(missing, collapse = ", ")
+    ), call))
   }
   given
+}
+
+# Only to try it shows it: a container may keep processes off CPUs that the machine has, and
+# mcaffinity() says nothing of it when a process cannot be bound.
+cpus_missing <- function(cpus) {
+  before <- parallel::mcaffinity()
+  if (is.null(before)) {
+    return(NULL) # no system on which processes can be bound
+  }
+  on.exit(parallel::mcaffinity(before))
+  Filter(function(cpu) !identical(parallel::mcaffinity(cpu), as.integer(cpu)), cpus)
 }
 
 check_priorities <- function(given, n, call) {

@@ -42,9 +42,7 @@ mclapply <- function(X, FUN, ...,
                      mc.progress = interactive()) {
   call <- sys.call()
   FUN <- match.fun(FUN)
-  if (!is.vector(X) || is.object(X)) {
-    X <- as.list(X)
-  }
+  X <- as_elements(X, isTRUE(mc.use.names))
   check_retry(mc.retry, call) # before the default of mc.fail.early looks at it
   if (missing(mc.cores)) {
     mc.cores <- mclapply_cores()
@@ -96,7 +94,7 @@ mclapply_run <- function(job, call, begin, one) {
   settings <- job$settings
   n <- length(job$X)
   if (n == 0L) {
-    return(mclapply_named(list(), job))
+    return(stats::setNames(list(), names(job$X)))
   }
   if (settings$mc.gc.reset.triggers) {
     gc_reset_triggers(print_stats = FALSE, reset = FALSE)
@@ -119,7 +117,7 @@ mclapply_run <- function(job, call, begin, one) {
 mclapply_task <- function(job, call, begin, one, notes) {
   n <- length(job$X)
   list(
-    verb = "mclapply", call = call, n = n, names = mclapply_names(job),
+    verb = "mclapply", call = call, n = n, names = names(job$X),
     loop = function() begin(job),
     replay = list(X = seq_len(n), FUN = mclapply_replay(job, one, notes), args = list()),
     prefix = function(run, index) sprintf("%d/%.0f: ", notes$retries[[index]], index),
@@ -152,17 +150,6 @@ mclapply_session <- function(job, one) {
     ),
     class = "regatta_session"
   )
-}
-
-# Which names the result has; `X` was made a list before if it was no plain vector.
-mclapply_names <- function(job) {
-  X <- job$X
-  if (job$settings$mc.use.names && is.character(X) && is.null(names(X))) X else names(X)
-}
-
-mclapply_named <- function(values, job) {
-  names(values) <- mclapply_names(job)
-  values
 }
 
 # Before an element is tried again: fewer workers if so asked, and a word about the failure, which

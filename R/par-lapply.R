@@ -1,13 +1,20 @@
 par_lapply <- function(X, FUN, ..., .on = getOption("regatta.on"),
                        .control = getOption("regatta.control", par_control())) {
   FUN <- match.fun(FUN)
-  # As lapply() does: what is not a plain vector is made a list.
-  if (!is.vector(X) || is.object(X)) {
-    X <- as.list(X)
-  }
+  X <- as_elements(X)
   args <- list(...)
   check_dots(args, FUN)
   map_list(X, FUN, args, "par_lapply", sys.call(), .on, .control)
+}
+
+# As lapply() does: what is not a plain vector is made a list. With `use_names` the elements are named as
+# by sapply(): after `X`, whatever its class and attributes, if it is character.
+as_elements <- function(X, use_names = FALSE) {
+  elements <- if (!is.vector(X) || is.object(X)) as.list(X) else X
+  if (use_names && is.character(X) && is.null(names(elements))) {
+    names(elements) <- X
+  }
+  elements
 }
 
 # Elements of the list or vector `X`. `args` are forced here, once, and not in every worker.

@@ -5,10 +5,9 @@ par_mapply <- function(FUN, ..., MoreArgs = NULL, SIMPLIFY = TRUE, USE.NAMES = T
   check_more_args(MoreArgs)
   dots <- list(...)
   check_dots(dots, FUN)
-  dots <- lapply(dots, as_mappable)
   n <- mapply_length(lengths(dots))
-  names <- if (USE.NAMES) names_of_first(dots)
-  one <- mapply_element(FUN, dots, MoreArgs)
+  names <- if (USE.NAMES) mapply_names(dots, n)
+  one <- mapply_element(FUN, lapply(dots, as_mappable), MoreArgs)
   values <- map_list(
     seq_len(n), one, list(), "par_mapply", sys.call(), .on, .control, names = names
   )
@@ -31,8 +30,13 @@ mapply_element <- function(FUN, dots, more) {
   }
 }
 
+# The elements of an object are those that its own length() and `[[` give, which need not be those of
+# as.list(). They are taken here, since a worker of a cluster may not know these methods.
 as_mappable <- function(x) {
-  if (!is.vector(x) || is.object(x)) as.list(x) else x
+  if (!is.object(x) && (is.vector(x) || is.atomic(x))) {
+    return(x)
+  }
+  lapply(seq_len(length(x)), function(i) x[[i]])
 }
 
 # The longest argument counts and shorter ones are recycled; with an empty one there is nothing to
@@ -47,8 +51,16 @@ mapply_length <- function(lengths) {
   max(lengths)
 }
 
-names_of_first <- function(dots) {
-  if (length(dots) == 0L) NULL else names_of_result(dots[[1L]])
+# Of `n` values: those of the first argument as it was given, or that itself if it is character.
+mapply_names <- function(dots, n) {
+  if (length(dots) == 0L) {
+    return(NULL)
+  }
+  given <- names(dots[[1L]])
+  if (is.null(given) && is.character(dots[[1L]])) {
+    given <- if (n > 0L) dots[[1L]] else character()
+  }
+  if (!is.null(given)) names(stats::setNames(vector("list", n), given))
 }
 
 check_more_args <- function(x, call = rlang::caller_env()) {

@@ -5,11 +5,10 @@ par_reduce <- function(X, f, combine, init, ..., .on = getOption("regatta.on"),
                        .control = getOption("regatta.control", par_control())) {
   f <- match.fun(f)
   combine <- match.fun(combine)
+  check_combine(combine)
   args <- list(...)
   check_dots(args, f, "f")
-  if (!is.vector(X) || is.object(X)) {
-    X <- as.list(X)
-  }
+  X <- as_elements(X)
   check_control(.control, length(X), call = sys.call())
   if (.control$errors == "collect") {
     abort_argument("errors", "collect", "\"stop\" or \"finish\": a fold needs every value")
@@ -26,6 +25,17 @@ par_reduce <- function(X, f, combine, init, ..., .on = getOption("regatta.on"),
     names = part_names(starts, size, n)
   )
   combine_tree(if (missing(init)) unname(folded) else c(list(init), unname(folded)), combine)
+}
+
+check_combine <- function(combine, call = rlang::caller_env()) {
+  shown <- args(combine) # `NULL` for those that are the language's, such as `[`
+  taken <- names(formals(shown))
+  if (is.function(shown) && !"..." %in% taken && length(taken) < 2L) {
+    stated <- sprintf("`combine` must take two values, and has %s.",
+      if (length(taken) == 0L) "no argument" else sprintf("one argument, `%s`", taken))
+    signal_error(new_error("regatta_error_argument", stated,
+      argument = "combine", value = combine, call = rlang::error_call(call)))
+  }
 }
 
 # A function of the first position of a part.

@@ -5,11 +5,8 @@ par_sapply <- function(X, FUN, ..., simplify = TRUE, USE.NAMES = TRUE,
   check_flag(USE.NAMES, "USE.NAMES")
   args <- list(...)
   check_dots(args, FUN)
-  if (!is.vector(X) || is.object(X)) {
-    X <- as.list(X)
-  }
-  names <- if (USE.NAMES) names_of_result(X) else base::names(X)
-  values <- map_list(X, FUN, args, "par_sapply", sys.call(), .on, .control, names = names)
+  X <- as_elements(X, USE.NAMES)
+  values <- map_list(X, FUN, args, "par_sapply", sys.call(), .on, .control)
   if (isFALSE(simplify) || length(values) == 0L || any(par_failed(values))) {
     values
   } else {

@@ -4,9 +4,7 @@
 par_stream <- function(X, f, ..., ahead = "256MB", .on = getOption("regatta.on"),
                        .control = getOption("regatta.control", par_control())) {
   f <- match.fun(f)
-  if (!is.vector(X) || is.object(X)) {
-    X <- as.list(X)
-  }
+  X <- as_elements(X)
   args <- list(...)
   check_dots(args, f, "f")
   ahead <- check_bytes(ahead, "ahead")

@@ -1,11 +1,9 @@
 par_vapply <- function(X, FUN, FUN.VALUE, ..., USE.NAMES = TRUE, .on = getOption("regatta.on"),
                        .control = getOption("regatta.control", par_control())) {
   FUN <- match.fun(FUN)
-  check_template(FUN.VALUE)
+  FUN.VALUE <- check_template(FUN.VALUE)
   check_flag(USE.NAMES, "USE.NAMES")
-  if (!is.vector(X) || is.object(X)) {
-    X <- as.list(X)
-  }
+  X <- as_elements(X)
   args <- list(...)
   check_dots(args, FUN)
   if ((is.null(.on) || is.numeric(.on)) && is_worth_columns(FUN.VALUE, length(X), .control)) {
@@ -43,6 +41,7 @@ vapply_columns <- function(X, FUN, template, args, names, use_names, call, on, c
   columns <- .Call(ffi_shm_columns_new, type, as.double(size) * n, shm_limit())
   on.exit(.Call(ffi_shm_columns_drop, columns))
   write <- function(i, value) {
+    if (is.object(value)) value <- unclass(value) # of a factor the mode cannot be set
     storage.mode(value) <- type
     .Call(ffi_shm_columns_write, columns, (i - 1) * size + 1, value)
   }
@@ -75,8 +74,8 @@ is_vapply_value <- function(value, template) {
   order <- c("logical", "integer", "double", "complex")
   type <- match(typeof(value), order)
   wanted <- match(typeof(template), order)
-  length(unclass(value)) == length(template) &&
-    (typeof(value) == typeof(template) || (!anyNA(c(type, wanted)) && type <= wanted))
+  (typeof(value) == typeof(template) || (!anyNA(c(type, wanted)) && type <= wanted)) &&
+    length(unclass(value)) == length(template)
 }
 
 # The attributes of the result: as vapply() gives them to one value like the first, for all of them.
@@ -109,8 +108,14 @@ names_of_result <- function(X) {
   if (is.character(X) && is.null(names(X))) X else names(X)
 }
 
+# Its type and shape, and the names of its parts: other attributes have no meaning to vapply(), and the
+# methods of a class must not get in the way.
 check_template <- function(FUN.VALUE, call = rlang::caller_env()) {
-  if (!is.vector(FUN.VALUE) && !is.array(FUN.VALUE)) {
-    abort_argument("FUN.VALUE", FUN.VALUE, "a vector or an array such as each value is to be", call)
+  if (!typeof(FUN.VALUE) %in% c("logical", "integer", "double", "complex", "character", "raw", "list")) {
+    must <- "an atomic vector, a list or an array such as each value is to be"
+    abort_argument("FUN.VALUE", FUN.VALUE, must, call)
   }
+  kept <- attributes(FUN.VALUE)
+  attributes(FUN.VALUE) <- kept[names(kept) %in% c("names", "dim", "dimnames")]
+  FUN.VALUE
 }

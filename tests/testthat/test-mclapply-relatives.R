@@ -77,6 +77,7 @@ test_that("pvec() applies a function to pieces of a vector", {
   expect_identical(pvec(list(1, "b"), identity), list(1, "b"))
   expect_warning(pvec(1:10, sum), "10 elements and FUN has returned 2")
   expect_error(pvec(factor("a"), identity), class = "regatta_error_argument")
+  expect_error(pvec(matrix(1:4, 2), sqrt), "`v`.*`dim`", class = "regatta_error_argument")
   expect_error(pvec(1:4, function(x) stop("no"), mc.dump.frames = "no"), "elements failed")
   sizes <- cut_evenly(11, 4)
   expect_identical(sizes$to - sizes$from + 1, c(3, 3, 3, 2))

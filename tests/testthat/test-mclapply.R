@@ -166,6 +166,14 @@ test_that("affinity.list binds the workers of elements, and needs prescheduling 
   expect_identical(parallel::mcaffinity(), allowed)
   expect_warning(mclapply(1:2, identity, affinity.list = c(1, 1)), "mc.preschedule")
   expect_error(mclapply(1:2, identity, affinity.list = 1, mc.preschedule = FALSE), "affinity.list")
+  # As many as R can ask for; only a machine with that many has the last one.
+  skip_if(1024L %in% allowed)
+  expect_warning(
+    got <- mclapply(1:2, identity, affinity.list = c(allowed[[1L]], 1024), mc.preschedule = FALSE),
+    "CPU 1024"
+  )
+  expect_identical(got, list(1L, 2L))
+  expect_identical(parallel::mcaffinity(), allowed)
 })
 
 test_that("elements of high priority start first", {

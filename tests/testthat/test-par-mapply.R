@@ -68,6 +68,36 @@ test_that("par_replay() runs the pair of an element", {
   expect_identical(par_replay(par_last(), 2L), got[[2L]])
 })
 
+test_that("names are the first argument's as it was given", {
+  for (first in list(matrix(c("p", "q"), 1), I(c("p", "q")), structure(c("p", "q"), foo = 1))) {
+    expect_same_mapply(nchar, first)
+  }
+  expect_same_mapply(function(x, y) y, c(a = "p"), 1:3)
+  expect_same_mapply(function(x, y) y, I("p"), 1:3)
+  expect_same_mapply(function(x, y) y, c("p", "q"), integer())
+})
+
+test_that("elements are those of length() and `[[`, not of as.list()", {
+  withr::local_preserve_seed() # which mcmapply() moves
+  shown <- function(x) paste(class(x), format(x))
+  expect_same_mapply(shown, as.difftime(1:2, units = "secs"))
+  expect_same_mapply(shown, Sys.time() + 0:2)
+  expect_same_mapply(shown, factor(c(a = "u", b = "v")))
+  expect_same_mapply(function(x) x, as.POSIXlt(as.Date("2013-01-01") + 0:1))
+  expect_same_mapply(function(x, n) mean(x) + n, data.frame(u = 1:2, v = 3:4), 2:1)
+  expect_same_mapply(deparse, quote(a + b))
+  expect_same_mapply(function(x) x, pairlist(a = 1, b = 2))
+  registerS3method("[[", "of_tenfolds", function(x, i) 10 * i)
+  registerS3method("length", "of_tenfolds", function(x) 3)
+  registerS3method("as.list", "of_tenfolds", function(x, ...) list("not these"))
+  tenfolds <- structure(list(), class = "of_tenfolds")
+  expect_same_mapply(function(x, y) x + y, tenfolds, 1:3)
+  expect_identical(mcmapply(function(x, y) x + y, tenfolds, 1:3), c(11, 22, 33))
+  for (bad in list(mean, quote(a), globalenv())) {
+    expect_error(par_mapply(identity, bad, .control = two_workers()), "subset")
+  }
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })

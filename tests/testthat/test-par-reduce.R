@@ -49,3 +49,11 @@ test_that("random numbers are the same for any number of workers", {
 test_that("a fold with holes is refused", {
   expect_error(par_reduce(1:3, identity, `+`, .control = two_workers(errors = "collect")), "`errors`")
 })
+
+test_that("a `combine` that cannot take two values is refused", {
+  for (bad in list(function(x) x, function() 1, sqrt)) {
+    error <- expect_error(par_reduce(1:3, sqrt, bad, .control = two_workers()), "`combine`.*two values")
+    expect_s3_class(error, "regatta_error_argument")
+  }
+  expect_identical(par_reduce(list(1:3, 2L), identity, `[`, .control = two_workers()), 2L)
+})

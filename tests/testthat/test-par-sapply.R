@@ -29,6 +29,18 @@ test_that("with failures among them the values stay a list", {
   expect_error(par_sapply(1, identity, USE.NAMES = NA), class = "regatta_error_argument")
 })
 
+test_that("character elements of any class are names", {
+  withr::local_preserve_seed()
+  for (X in list(I(c("a", "b")), noquote(c("a", "b")), matrix(c("a", "b"), 1), structure("a", foo = 1))) {
+    expect_identical(par_sapply(X, nchar, .on = 2), sapply(X, nchar))
+    expect_identical(par_sapply(X, nchar, USE.NAMES = FALSE, .on = 2), sapply(X, nchar, USE.NAMES = FALSE))
+    expect_named(mcmapply(nchar, X), names(sapply(X, nchar)))
+    expect_named(mclapply(X, nchar), names(sapply(X, nchar)))
+    expect_null(names(mclapply(X, nchar, mc.use.names = FALSE)))
+  }
+  expect_identical(par_sapply(I(character()), nchar, .on = 2), sapply(I(character()), nchar))
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })

@@ -119,6 +119,25 @@ test_that("columns of wrong values, failed elements and replays are as without t
   expect_identical(par_replay(i = 2L), f(2L))
 })
 
+test_that("attributes of FUN.VALUE but names and dims have no meaning, as in vapply()", {
+  day <- as.Date("2013-01-01")
+  expect_same_vapply(1:2, function(i) day + i, as.Date(NA))
+  expect_same_vapply(1:2, function(i) as.POSIXct(day) + i, Sys.time())
+  expect_same_vapply(c(a = 1, b = 2), function(i) factor("u"), factor("v"))
+  expect_same_vapply(1:2, function(i) i, structure(0, foo = 2))
+  expect_same_vapply(1:2, function(i) day + 1:2, c(from = day, to = day))
+  expect_same_vapply(integer(), function(i) day, c(from = day, to = day))
+  expect_same_vapply(1:2, function(i) list(i, i), data.frame(u = 1:2, v = 3:4))
+  expect_same_vapply(1:2, function(i) day + seq_len(1e5), rep(day, 1e5))
+  expect_same_vapply(1:2, function(i) factor(rep("u", 1e5)), numeric(1e5))
+  failed <- suppressWarnings(
+    par_vapply(1:2, function(i) if (i == 2L) stop("no") else factor("u"), factor("v"),
+      .control = two_workers(errors = "collect"))
+  )
+  expect_identical(failed, c(1L, NA))
+  expect_error(par_vapply(1:2, identity, NULL, .control = two_workers()), "`FUN.VALUE`.*not `NULL`")
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
