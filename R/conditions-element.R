@@ -13,7 +13,7 @@ error_element <- function(record, index, name = NULL, pid = NA_integer_, try = 1
   cnd <- new_error(
     c(record$class, "regatta_error_element"), message,
     index = as.integer(index), name = name, pid = as.integer(pid), try = as.integer(try),
-    body = c(format_innermost(record$trace, 10L), nested_calls(record$cnd)),
+    body = c(format_innermost(record$trace, 10L), nested_calls(record$cnd), lost_fields(record$lost)),
     parent = record$cnd, call = call
   )
   # rlang::error_cnd() takes only its own class of trace.
@@ -31,6 +31,16 @@ element_reason <- function(cnd) {
 nested_calls <- function(cnd) {
   if (inherits(cnd, "regatta_error_element")) {
     sub("^Calls(?=[ ,])", sprintf("Calls in worker %s", format_pid(cnd$pid)), cnd$body, perl = TRUE)
+  }
+}
+
+# `paths` say where in the condition, `cnd`, they stood.
+lost_fields <- function(paths) {
+  if (length(paths) > 0L) {
+    sprintf(
+      "NULL here, since it has no meaning outside the process of the worker: %s.",
+      paste(paths, collapse = ", ")
+    )
   }
 }
 

@@ -1,6 +1,6 @@
 # What has a meaning in one process only, external pointers, weak references and connections, arrives
 # in another one as a null pointer. Where it is the value, or stands in its lists, it is an error
-# (src/encode-share.c); elsewhere in a value, as in the environment of a function, it may not matter to
+# (src/encode-share.c), but in a condition, which must arrive whatever it holds, the field is NULL; elsewhere in a value, as in the environment of a function, it may not matter to
 # whoever uses the value, so it is a warning that says where it stands.
 
 # Called from C for a value in which serialisation has met some. What is out of reach, in a promise that
@@ -20,11 +20,11 @@ foreign_most <- 3L
 foreign_deepest <- 30L
 
 # Where they stand, as R code that reaches them from `value`.
-foreign_paths <- function(value) {
+foreign_paths <- function(value, root = "value") {
   look <- new.env(parent = emptyenv())
   look$paths <- character()
   look$seen <- list()
-  foreign_visit(value, "value", look, 0L)
+  foreign_visit(value, root, look, 0L)
   look$paths
 }
 

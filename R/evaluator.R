@@ -157,8 +157,22 @@ leave_signal <- function(frame) {
 
 send_condition <- function(cnd, mode, kind) {
   if (mode != "drop") {
-    .Call(ffi_evaluator_condition, light_condition(cnd), kind)
+    # No condition makes an element fail that has not failed.
+    tryCatch(
+      .Call(ffi_evaluator_condition, portable_condition(light_condition(cnd)), kind),
+      error = function(e) .Call(ffi_evaluator_condition, plain_condition(cnd), kind)
+    )
   }
+}
+
+# Without the fields that cannot leave the process, unless it does not leave it.
+portable_condition <- function(cnd) {
+  if (evaluator$session) cnd else .Call(ffi_encode_without_foreign, cnd)
+}
+
+# What is left of a condition that cannot be encoded: handlers find it by its classes.
+plain_condition <- function(cnd) {
+  structure(list(message = message_of(cnd), call = NULL), class = as.character(class(cnd)))
 }
 
 handle_error <- function(cnd) {
@@ -210,7 +224,7 @@ keep_error <- function(cnd, shown, interrupted) {
   dump <- if (detail) evaluator$control$dump else "no"
   record <- capture_error(cnd, shown$calls, shown$frames, detail = detail, dump = dump)
   record$interrupted <- interrupted
-  evaluator$record <- record
+  evaluator$record <- or_else(portable_record(record), record)
 }
 
 send_kept <- function() {
@@ -218,16 +232,26 @@ send_kept <- function() {
   if (!is.null(record)) {
     tryCatch(
       .Call(ffi_evaluator_error, record),
-      error = function(e) .Call(ffi_evaluator_error, plain_record(record$cnd, record$interrupted))
+      error = function(e) .Call(ffi_evaluator_error, plain_record(record))
     )
     evaluator$record <- NULL
   }
 }
 
+# With a note of what the condition has lost on the way.
+portable_record <- function(record) {
+  cnd <- portable_condition(record$cnd)
+  if (!identical(cnd, record$cnd)) {
+    record$lost <- or_else(foreign_paths(record$cnd, "cnd"), character())
+    record$cnd <- cnd
+  }
+  record
+}
+
 # For a condition or a dump that cannot be encoded.
-plain_record <- function(cnd, interrupted) {
-  record <- capture_error(simpleError(message_of(cnd)), list(), list(), detail = FALSE, dump = "no")
-  record$interrupted <- interrupted
+plain_record <- function(record) {
+  record$cnd <- plain_condition(record$cnd)
+  record["dump"] <- list(NULL)
   record
 }
 

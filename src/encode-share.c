@@ -73,9 +73,9 @@ static int is_structural(const char *name) {
   return 0;
 }
 
-/* `x` is `original`, or what has taken its place and carries its attributes. */
-static SEXP share_attributes(SEXP x, SEXP original, const rg_share_sink *sink) {
-  const share_call call = {sink, 1};
+/* `x` is `original`, or what has taken its place and carries its attributes: each of these becomes
+   f(attribute, data). */
+static SEXP map_attributes(SEXP x, SEXP original, SEXP (*f)(SEXP x, const void *data), const void *data) {
   SEXP attributes = PROTECT(rg_attributes(original));
   SEXP names = PROTECT(Rf_getAttrib(attributes, R_NamesSymbol));
   PROTECT_INDEX at;
@@ -83,7 +83,7 @@ static SEXP share_attributes(SEXP x, SEXP original, const rg_share_sink *sink) {
   for (R_xlen_t i = 0; i < Rf_xlength(attributes); i++) {
     if (is_structural(CHAR(STRING_ELT(names, i)))) continue;
     SEXP old = VECTOR_ELT(attributes, i);
-    SEXP new = PROTECT(share(old, &call));
+    SEXP new = PROTECT(f(old, data));
     if (new != old) {
       if (x == original) REPROTECT(x = Rf_shallow_duplicate(original), at);
       Rf_setAttrib(x, Rf_installTrChar(STRING_ELT(names, i)), new);
@@ -131,7 +131,8 @@ static SEXP share(SEXP x, const void *data) {
     return x;
   }
   PROTECT(result);
-  result = share_attributes(result, x, sink);
+  const share_call attribute_call = {sink, 1};
+  result = map_attributes(result, x, share, &attribute_call);
   UNPROTECT(1);
   return result;
 }
@@ -139,4 +140,38 @@ static SEXP share(SEXP x, const void *data) {
 SEXP rg_encode_share(SEXP value, const rg_share_sink *sink) {
   const share_call call = {sink, 0};
   return share(value, &call);
+}
+
+/* `in_attribute`: pointers stay, as share() lets them. */
+static SEXP without_foreign(SEXP x, const void *in_attribute) {
+  static const int inside = 1;
+  R_CheckStack();
+  switch (TYPEOF(x)) {
+  case EXTPTRSXP:
+  case WEAKREFSXP:
+    return *(const int *)in_attribute ? x : R_NilValue;
+  case INTSXP:
+    if (Rf_inherits(x, "connection")) return R_NilValue;
+    break;
+  case LGLSXP:
+  case REALSXP:
+  case CPLXSXP:
+  case RAWSXP:
+  case STRSXP:
+  case VECSXP:
+  case S4SXP:
+    break;
+  default:
+    return x;
+  }
+  SEXP result = TYPEOF(x) == VECSXP ? rg_encode_share_map(x, without_foreign, in_attribute) : x;
+  PROTECT(result);
+  result = map_attributes(result, x, without_foreign, &inside);
+  UNPROTECT(1);
+  return result;
+}
+
+SEXP rg_encode_without_foreign(SEXP value) {
+  const int in_attribute = 0;
+  return TYPEOF(value) == VECSXP ? without_foreign(value, &in_attribute) : value;
 }

@@ -22,6 +22,10 @@ typedef struct {
    `value`. */
 SEXP rg_encode_share(SEXP value, const rg_share_sink *sink);
 
+/* `value` with NULL in place of whatever rg_encode_share() refuses in its lists and attributes; `value`
+   itself if there is none. */
+SEXP rg_encode_without_foreign(SEXP value);
+
 /* The list with f(x, data) in place of each element x: a shallow copy, or the list itself if nothing
    changes. */
 SEXP rg_encode_share_map(SEXP list, SEXP (*f)(SEXP x, const void *data), const void *data);

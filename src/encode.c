@@ -139,6 +139,8 @@ SEXP ffi_encode_is_foreign(SEXP x) {
   return Rf_ScalarLogical(look.found);
 }
 
+SEXP ffi_encode_without_foreign(SEXP condition) { return rg_encode_without_foreign(condition); }
+
 int rg_encode(SEXP value, rg_arena *arena, int64_t share_from, rg_buffer *out) {
   if (value == R_NilValue) {
     append_byte(out, 'N');

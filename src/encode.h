@@ -29,6 +29,10 @@ int rg_encode(SEXP value, rg_arena *arena, int64_t share_from, rg_buffer *out);
 
 SEXP ffi_encode_is_foreign(SEXP x);
 
+/* A condition without those of its fields that rg_encode() refuses: they are NULL in a shallow copy.
+   The condition itself if there are none. */
+SEXP ffi_encode_without_foreign(SEXP condition);
+
 /* The value of the `size` bytes at `bytes`. */
 SEXP rg_decode(const void *bytes, size_t size, rg_arena *arena, rg_copy copy);
 

@@ -245,8 +245,12 @@ SEXP ffi_evaluator_error(SEXP record) {
 SEXP ffi_evaluator_condition(SEXP condition, SEXP kind) {
   int k = Rf_asInteger(kind);
   if (evaluator.element < 0 || is_copy()) return Rf_ScalarLogical(FALSE);
-  if (++evaluator.conditions[k] > evaluator.most_conditions) return Rf_ScalarLogical(FALSE);
+  if (evaluator.conditions[k] >= evaluator.most_conditions) {
+    evaluator.conditions[k]++;
+    return Rf_ScalarLogical(FALSE);
+  }
   encode(condition);
+  evaluator.conditions[k]++;
   publish_object(RG_RECORD_CONDITION, k, condition);
   return Rf_ScalarLogical(TRUE);
 }

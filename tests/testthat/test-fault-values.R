@@ -42,6 +42,51 @@ test_that("a result that is not a value outside its process is an error that say
   }
 })
 
+test_that("a condition arrives with its class, without the fields that are nothing elsewhere", {
+  connection <- textConnection("text")
+  on.exit(close(connection))
+  pointer <- attr(connection, "conn_id")
+  as_condition <- function(...) {
+    fields <- list(
+      message = "m", call = NULL, handle = pointer, deep = list(connection), status = 404L
+    )
+    structure(fields, class = c(..., "condition"))
+  }
+  failing <- function(i) {
+    local <- pointer
+    stop(as_condition("http_404", "error"))
+  }
+  err <- tryCatch(par_lapply(1:2, failing, .control = two_workers(dump = "partial")), http_404 = identity)
+  expect_s3_class(err, c("regatta_error_element", "http_404"))
+  expect_identical(err[c("status", "handle", "deep")], list(status = 404L, handle = NULL, deep = list(NULL)))
+  expect_match(conditionMessage(err), "cnd$handle (an external pointer), cnd$deep[[1]]", fixed = TRUE)
+  expect_length(err$trace$calls, 1L)
+  expect_false(is.null(err$dump))
+
+  seen <- list()
+  note <- function(cnd) seen <<- c(seen, list(cnd))
+  values <- withCallingHandlers(
+    par_lapply(1L, function(i) {
+      warning(as_condition("own_warning", "warning"))
+      message(as_condition("own_message", "message"))
+      signalCondition(as_condition("own_other"))
+      i
+    }, .control = two_workers(workers = 1L)),
+    own_warning = function(w) {
+      note(w)
+      tryInvokeRestart("muffleWarning")
+    },
+    own_message = function(m) {
+      note(m)
+      tryInvokeRestart("muffleMessage")
+    },
+    own_other = note
+  )
+  expect_identical(values, list(1L))
+  expect_setequal(vapply(seen, function(cnd) class(cnd)[[1L]], ""), c("own_warning", "own_message", "own_other"))
+  for (cnd in seen) expect_identical(unclass(cnd)[c("status", "handle")], list(status = 404L, handle = NULL))
+})
+
 test_that("connections and pointers that only a function's environment holds do no harm", {
   connection <- textConnection("text")
   on.exit(close(connection))
