@@ -28,9 +28,12 @@ par_reduce <- function(X, f, combine, init, ..., .on = getOption("regatta.on"),
 }
 
 check_combine <- function(combine, call = rlang::caller_env()) {
-  shown <- args(combine) # `NULL` for those that are the language's, such as `[`
+  shown <- args(combine)
+  if (is.null(shown)) {
+    return(invisible()) # it is of the language, such as `[`, and tells nothing
+  }
   taken <- names(formals(shown))
-  if (is.function(shown) && !"..." %in% taken && length(taken) < 2L) {
+  if (!"..." %in% taken && length(taken) < 2L) {
     stated <- sprintf("`combine` must take two values, and has %s.",
       if (length(taken) == 0L) "no argument" else sprintf("one argument, `%s`", taken))
     signal_error(new_error("regatta_error_argument", stated,
