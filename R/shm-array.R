@@ -4,7 +4,11 @@
 shm_types <- c("double", "integer", "logical", "complex", "raw")
 
 shm_array <- function(dim, type = shm_types, fill = NULL, dimnames = NULL) {
-  if (is.atomic(dim) && !is.null(base::dim(dim)) && is.null(fill)) {
+  if (is.atomic(dim) && !is.null(base::dim(dim))) {
+    if (!is.null(fill)) {
+      advice <- "For an array of other elements give its extents: `shm_array(dim(m), fill = )`."
+      abort_argument("fill", fill, "`NULL` where `dim` is a matrix or array to copy", advice = advice)
+    }
     return(shm_array_like(dim, if (missing(type)) typeof(dim) else type, dimnames))
   }
   type <- check_choice(type, "type", shm_types)
@@ -130,126 +134,28 @@ is_empty_argument <- function(written) {
   empty <- vapply(as.list(substitute(list(...)))[-1L], is_empty_argument, NA)
   given <- lapply(seq_along(empty), function(k) if (!empty[[k]]) list(...elt(k)))
   subscripts <- shm_subscripts(x, given)
-  .Call(ffi_shm_array_assign, x, subscripts$dim, subscripts$positions, value)
+  positions <- without_missing(subscripts$positions, value)
+  .Call(ffi_shm_array_assign, x, subscripts$dim, positions, value)
 }
 
 `[[<-.shm_array` <- function(x, ..., value) {
   if (length(value) != 1L) {
     abort_argument("value", value, "a single element")
   }
+  if (anyNA(list(...), recursive = TRUE)) {
+    stop("a subscript of a shared array is missing", call. = FALSE)
+  }
   x[...] <- value
   x
 }
 
-# list(dim, positions): one vector of positions for each dimension, NULL for all of it. `given` has a
-# list of one, or NULL for an empty subscript.
-shm_subscripts <- function(x, given) {
-  dim <- dim(x)
-  if (length(given) == 1L && !is.null(given[[1L]])) {
-    index <- given[[1L]][[1L]]
-    if (is.matrix(index) && !is.null(dim) && ncol(index) == length(dim) && is.numeric(index)) {
-      return(list(dim = as.double(length(x)), positions = list(matrix_positions(index, dim))))
-    }
-    return(list(
-      dim = as.double(length(x)), positions = list(positions(index, length(x), names(x)))
-    ))
-  }
-  if (length(given) <= 1L) {
-    return(list(dim = as.double(length(x)), positions = list(NULL)))
-  }
-  if (length(given) != length(dim)) {
-    stop(sprintf(
-      "%d subscripts for a shared array of %d dimensions", length(given), max(1L, length(dim))
-    ), call. = FALSE)
-  }
-  names <- dimnames(x)
-  list(
-    dim = as.double(dim),
-    positions = lapply(seq_along(dim), function(k) {
-      if (!is.null(given[[k]])) positions(given[[k]][[1L]], dim[[k]], names[[k]])
-    })
-  )
-}
-
-# The positions that a subscript of a dimension of `extent` means.
-positions <- function(index, extent, names) {
-  if (is.character(index)) {
-    found <- match(index, names)
-    if (anyNA(found)) {
-      stop(sprintf("there is no name %s in the shared array", quoted(index[is.na(found)][[1L]])),
-        call. = FALSE
-      )
-    }
-    return(found)
-  }
-  if (is.factor(index)) {
-    index <- as.integer(index)
-  }
-  if (is.numeric(index) && !anyNA(index) && all(index >= 1)) {
-    return(index)
-  }
-  found <- seq_len(extent)[index]
-  if (anyNA(found)) {
-    stop("a subscript of a shared array is missing or outside of it", call. = FALSE)
-  }
-  found
-}
-
-matrix_positions <- function(index, dim) {
-  if (anyNA(index) || any(index < 1) || any(index > rep(dim, each = nrow(index)))) {
-    stop(sprintf(
-      "a subscript is outside of the extents of the shared array (%s)", paste(dim, collapse = " x ")
-    ), call. = FALSE)
-  }
-  as.double(1 + (index - 1) %*% c(1, cumprod(as.double(dim))[-length(dim)]))
-}
-
-Ops.shm_array <- function(e1, e2) {
-  # Bound to names, so that R does not take the memory for its result.
-  if (missing(e2)) {
-    e1 <- shm_copy(e1)
-    return(get(.Generic)(e1))
-  }
-  e1 <- shm_plain(e1)
-  e2 <- shm_plain(e2)
-  get(.Generic)(e1, e2)
-}
-
-Math.shm_array <- function(x, ...) {
-  x <- shm_plain(x)
-  get(.Generic)(x, ...)
-}
-
-as.matrix.shm_array <- function(x, ...) {
-  as.matrix(shm_copy(x), ...)
-}
-
-as.data.frame.shm_array <- function(x, ...) {
-  as.data.frame(shm_copy(x), ...)
-}
-
-as.vector.shm_array <- function(x, mode = "any") {
-  as.vector(shm_copy(x), mode)
-}
-
-as.double.shm_array <- function(x, ...) {
-  as.double(shm_copy(x), ...)
-}
-
-as.integer.shm_array <- function(x, ...) {
-  as.integer(shm_copy(x), ...)
-}
-
-as.array.shm_array <- function(x, ...) {
-  as.array(shm_copy(x), ...)
-}
-
-t.shm_array <- function(x) {
-  x <- shm_plain(x)
-  t(x)
-}
-
 format.shm_array <- function(x, ...) {
+  x <- shm_plain(x)
+  format(x, ...)
+}
+
+# The line that says what `x` is.
+describe_shm_array <- function(x) {
   dim <- if (is.null(dim(x))) length(x) else dim(x)
   bytes <- length(x) * c(double = 8, integer = 4, logical = 4, complex = 16, raw = 1)[[typeof(x)]]
   sprintf(
@@ -259,7 +165,7 @@ format.shm_array <- function(x, ...) {
 }
 
 print.shm_array <- function(x, ...) {
-  writeLines(format(x))
+  writeLines(describe_shm_array(x))
   shown <- shm_plain(x)
   print(if (length(shown) > 100L) utils::head(as.vector(shown[seq_len(20L)])) else shown, ...)
   invisible(x)

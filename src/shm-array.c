@@ -1,6 +1,7 @@
 #include "shm-array.h"
 
 #include <R_ext/Altrep.h>
+#include <math.h>
 #include <string.h>
 
 #include "encode.h"
@@ -209,11 +210,18 @@ typedef struct {
 
 static R_xlen_t position(const axis *a, R_xlen_t i) {
   if (!a->whole && !a->real) return i;
-  double at = a->whole ? a->whole[i] == NA_INTEGER ? NA_REAL : a->whole[i] : a->real[i];
-  if (!(at >= 1) || at > (double)a->extent) {
-    Rf_error("subscript %.0f is outside of a dimension of %.0f", at, (double)a->extent);
+  return (R_xlen_t)(a->whole ? a->whole[i] : a->real[i]) - 1;
+}
+
+/* Before anything is written. A fraction is cut off, as R does it. */
+static void check_axis(const axis *a) {
+  if (!a->whole && !a->real) return;
+  for (R_xlen_t i = 0; i < a->count; i++) {
+    double at = a->whole ? a->whole[i] == NA_INTEGER ? NA_REAL : a->whole[i] : a->real[i];
+    if (!(at >= 1) || at >= (double)a->extent + 1) {
+      Rf_error("subscript %.0f is outside of a dimension of %.0f", trunc(at), (double)a->extent);
+    }
   }
-  return (R_xlen_t)at - 1;
 }
 
 static axis axis_of(SEXP subscript, R_xlen_t extent, R_xlen_t stride) {
@@ -267,6 +275,7 @@ SEXP ffi_shm_array_assign(SEXP x, SEXP dim, SEXP subscripts, SEXP values) {
   if (have == 0 || (have > 1 && (double)((R_xlen_t)total / have) * (double)have != total)) {
     Rf_error("%.0f values cannot fill %.0f elements of a shared array", (double)have, total);
   }
+  for (int k = 0; k < rank; k++) check_axis(&axes[k]);
   assign_axis(at.data, rg_shm_vector_unit(TYPEOF(x)), axes, rank - 1, DATAPTR_RO(values), have,
               &first);
   return original(x, &at);

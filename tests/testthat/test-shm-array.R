@@ -132,6 +132,7 @@ test_that("a matrix becomes a shared one, and a vector of values is no vector of
   expect_error(shm_array(c(0.5, 1)), "`shm_array(length(v), typeof(v), v)`", fixed = TRUE)
   expect_error(shm_array(1:100), "too many.*shm_array.length")
   expect_error(shm_array(data.frame(a = 1)), "shm_share()", fixed = TRUE)
+  expect_error(shm_array(matrix(1:4, 2), fill = 3), "`fill` must be `NULL`.*shm_array\\(dim\\(m\\)")
   x <- shm_array(2, "integer")
   expect_error(x[1] <- 0.5, "`type = \"double\"`", fixed = TRUE)
 })
@@ -166,4 +167,126 @@ test_that("what a worker reads of an array is what it was when it was read", {
   x[1] <- 100
   expect_identical(shared[1], 77)
   expect_identical(data.frame(v = shm_array(2))$v, c(0, 0))
+})
+
+pick <- function(from, size) {
+  from[sample.int(length(from), if (length(from) > 0L) size else 0L, replace = TRUE)]
+}
+
+# A subscript of a dimension of `extent`. Base R accepts most of them in an assignment.
+random_subscript <- function(extent, names) {
+  some <- function(from) pick(from, sample(0:4, 1L))
+  switch(sample(8L, 1L),
+    some(seq_len(extent)),
+    some(seq_len(extent)) + sample(c(0, 0.25, 0.99), 1L),
+    c(some(0:extent), 0.5),
+    -some(c(0.5, seq_len(extent) + 0.75)),
+    some(c(NA, seq_len(extent))),
+    sample(c(TRUE, FALSE, NA), sample(extent, 1L), replace = TRUE),
+    some(names),
+    factor(some(names), names)
+  )
+}
+
+random_matrix_subscript <- function(dim, names) {
+  rows <- sample(0:4, 1L)
+  column <- switch(sample(3L, 1L),
+    function(k) pick(seq_len(dim[[k]]) + 0.75, rows),
+    function(k) pick(c(0, NA, seq_len(dim[[k]])), rows),
+    function(k) pick(c(NA, names[[k]]), rows)
+  )
+  matrix(unlist(lapply(seq_along(dim), column)), rows, length(dim))
+}
+
+test_that("subscripts of an assignment mean what they mean to an ordinary array", {
+  withr::local_seed(20)
+  assigned <- 0L
+  for (i in 1:400) {
+    dim <- sample(1:4, sample(3L, 1L), replace = TRUE)
+    names <- lapply(dim, function(n) letters[seq_len(n)])
+    y <- array(0, dim, names)
+    x <- shm_array(y)
+    subscripts <- switch(sample(3L, 1L),
+      lapply(seq_along(dim), function(k) random_subscript(dim[[k]], names[[k]])),
+      list(random_subscript(length(y), if (length(dim) == 1L) names[[1L]] else character())),
+      list(random_matrix_subscript(dim, names))
+    )
+    value <- if (i %% 4L) 9 else c(8, 9)
+    # A number of values that does not fit is a warning of base R, and an error here.
+    ordinary <- tryCatch(do.call("[<-", c(list(y), subscripts, list(value = value))),
+      error = identity, warning = identity
+    )
+    shared <- tryCatch(do.call("[<-", c(list(x), subscripts, list(value = value))), error = identity)
+    if (inherits(ordinary, "condition")) {
+      expect_s3_class(shared, "error")
+      ordinary <- y
+    } else {
+      assigned <- assigned + 1L
+    }
+    # Names can make base R add an attribute.
+    expect(identical(x[], array(ordinary, dim, names)), deparse1(list(dim, subscripts, value)))
+  }
+  expect_gt(assigned, 200L)
+})
+
+test_that("a fraction of a subscript is cut off, and a missing one means no element", {
+  x <- shm_array(c(4, 4))
+  x[cbind(1.5, 2.5)] <- 1
+  expect_identical(which(x[] == 1), 5L)
+  x <- shm_array(3)
+  x[3.5] <- 1
+  expect_identical(x[], c(0, 0, 1))
+  x <- shm_array(c(2, 2))
+  x[cbind(1:2, c(NA, 1))] <- 9
+  expect_identical(x[], matrix(c(0, 9, 0, 0), 2))
+  expect_error(x[cbind(1:2, c(NA, 1))] <- 1:2, "NAs are not allowed in subscripted assignments")
+  expect_error(x[[NA]] <- 1, "missing")
+  expect_error(x[c(1, 5)] <- 7, "subscript 5 is outside")
+  expect_error(x[c(1, 5, -0.5)] <- 7, "subscript 5 is outside")
+  expect_error(x[rep(TRUE, 5)] <- 7, "does not grow")
+  expect_error(x[cbind(1, -1)] <- 7, "negative")
+  expect_error(x[cbind("a", "b")] <- 7, "no name")
+  expect_identical(x[], matrix(c(0, 9, 0, 0), 2))
+})
+
+test_that("functions of R give what they give for the ordinary array", {
+  functions <- list(
+    unique = unique, duplicated = duplicated, anyDuplicated = anyDuplicated, head = head, tail = tail,
+    head1 = function(x) head(x, 1), tail1 = function(x) tail(x, c(1, 1)), summary = summary,
+    subset = function(x) subset(x, c(TRUE, FALSE, TRUE)), diff = diff, na.omit = na.omit,
+    determinant = function(x) determinant(x), isSymmetric = isSymmetric,
+    boxplot = function(x) boxplot(x, plot = FALSE), raster = function(x) as.raster(x / 5),
+    Re = Re, Im = Im, Mod = Mod, Arg = Arg, Conj = Conj, unlist = unlist, format = format,
+    as.list = as.list, as.table = as.table, as.data.frame = as.data.frame, as.logical = as.logical,
+    as.character = as.character, as.complex = as.complex, aperm = aperm, rev = rev, sort = sort,
+    rep = function(x) rep(x, 2), mean = mean, median = stats::median, quantile = stats::quantile,
+    scale = scale, rowsum = function(x) rowsum(x, c(1, 1, 2)), toString = toString, range = range,
+    split = function(x) split(x, 1:3), cut = function(x) cut(x, 2),
+    merge = function(x) merge(x, x), aggregate = function(x) stats::aggregate(x, list(1:3), sum),
+    by = function(x) c(by(x, 1:3, sum)), transform = transform, xtfrm = xtfrm, c = function(x) c(x, x),
+    is.na = is.na, anyNA = anyNA, cbind = function(x) cbind(x, 1), levels = levels, solve = function(x)
+      solve(x + diag(3)), qr = function(x) qr(x)$qr, kronecker = function(x) x %x% x, dist = stats::dist,
+    prcomp = function(x) stats::prcomp(x)$sdev, cor = stats::cor, ts = stats::ts, stack = function(x)
+      utils::stack(as.data.frame(x))
+  )
+  for (m in list(rbind(c(1, 2, 0), c(1, 2, 0), c(3, 4, 1)), cbind(c(a = 1L, b = 5L, c = 1L), 2:4, 7:9))) {
+    x <- shm_array(m)
+    for (name in names(functions)) {
+      attempt <- function(x) tryCatch(functions[[name]](x), error = function(e) class(e))
+      expect_identical(attempt(x), attempt(m), info = name)
+    }
+  }
+  v <- shm_array(3, fill = c(2, 1, 2))
+  a <- shm_array(array(1:8 / 2, c(2, 2, 2)))
+  for (f in functions[c("unique", "duplicated", "head", "tail", "na.omit", "diff", "unlist", "format")]) {
+    expect_identical(f(v), f(v[]))
+    expect_identical(f(a), f(a[]))
+  }
+  z <- shm_array(2, "complex", fill = 1 + 2i)
+  expect_identical(list(Re(z), Im(z), Conj(z)), list(c(1, 1), c(2, 2), rep(1 - 2i, 2)))
+  for (f in list(na.omit, unlist, Re, Conj, function(x) diff(x, 1), head, unique)) {
+    copy <- f(v)
+    copy[1] <- 100
+    expect_identical(v[1], 2)
+  }
 })

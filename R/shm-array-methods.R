@@ -1,0 +1,120 @@
+# What functions of R give for a shared array: what they give for the ordinary one.
+
+Ops.shm_array <- function(e1, e2) {
+  # Bound to names, so that R does not take the memory for its result.
+  if (missing(e2)) {
+    e1 <- shm_copy(e1)
+    return(get(.Generic)(e1))
+  }
+  e1 <- shm_plain(e1)
+  e2 <- shm_plain(e2)
+  get(.Generic)(e1, e2)
+}
+
+Math.shm_array <- function(x, ...) {
+  x <- shm_plain(x)
+  get(.Generic)(x, ...)
+}
+
+as.matrix.shm_array <- function(x, ...) {
+  as.matrix(shm_copy(x), ...)
+}
+
+as.data.frame.shm_array <- function(x, ...) {
+  as.data.frame(shm_copy(x), ...)
+}
+
+as.vector.shm_array <- function(x, mode = "any") {
+  as.vector(shm_copy(x), mode)
+}
+
+as.double.shm_array <- function(x, ...) {
+  as.double(shm_copy(x), ...)
+}
+
+as.integer.shm_array <- function(x, ...) {
+  as.integer(shm_copy(x), ...)
+}
+
+as.array.shm_array <- function(x, ...) {
+  as.array(shm_copy(x), ...)
+}
+
+t.shm_array <- function(x) {
+  x <- shm_plain(x)
+  t(x)
+}
+
+# R has methods for the implicit class of a matrix or array, which an object with a class does not
+# reach. These lead to them, and give what does not stand on the memory of the array.
+
+unique.shm_array <- function(x, incomparables = FALSE, ...) {
+  x <- shm_plain(x)
+  unique(x, incomparables, ...)
+}
+
+duplicated.shm_array <- function(x, incomparables = FALSE, ...) {
+  x <- shm_plain(x)
+  duplicated(x, incomparables, ...)
+}
+
+anyDuplicated.shm_array <- function(x, incomparables = FALSE, ...) {
+  x <- shm_plain(x)
+  anyDuplicated(x, incomparables, ...)
+}
+
+subset.shm_array <- function(x, ...) {
+  x <- shm_plain(x)
+  subset(x, ...)
+}
+
+head.shm_array <- function(x, ...) {
+  x <- shm_plain(x)
+  head(x, ...)
+}
+
+tail.shm_array <- function(x, ...) {
+  x <- shm_plain(x)
+  tail(x, ...)
+}
+
+summary.shm_array <- function(object, ...) {
+  object <- shm_plain(object)
+  summary(object, ...)
+}
+
+determinant.shm_array <- function(x, logarithm = TRUE, ...) {
+  x <- shm_plain(x)
+  determinant(x, logarithm, ...)
+}
+
+isSymmetric.shm_array <- function(object, ...) {
+  object <- shm_plain(object)
+  isSymmetric(object, ...)
+}
+
+boxplot.shm_array <- function(x, ...) {
+  x <- shm_plain(x)
+  boxplot(x, ...)
+}
+
+# Of the generics below, some give their argument where there is nothing to do: a copy.
+
+Complex.shm_array <- function(z) {
+  z <- shm_copy(z)
+  get(.Generic)(z)
+}
+
+diff.shm_array <- function(x, ...) {
+  x <- shm_copy(x)
+  diff(x, ...)
+}
+
+na.omit.shm_array <- function(object, ...) {
+  object <- shm_copy(object)
+  na.omit(object, ...)
+}
+
+unlist.shm_array <- function(x, recursive = TRUE, use.names = TRUE) {
+  shm_copy(x)
+}

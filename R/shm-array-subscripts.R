@@ -1,0 +1,125 @@
+# What the subscripts of an assignment to a shared array mean: as for an ordinary array, except that
+# there is nothing outside of it.
+
+# list(dim, positions): one vector of positions for each dimension, NULL for all of it. `given` has a
+# list of one, or NULL for an empty subscript.
+shm_subscripts <- function(x, given) {
+  dim <- dim(x)
+  if (length(given) == 1L && !is.null(given[[1L]])) {
+    index <- given[[1L]][[1L]]
+    if (is.matrix(index) && !is.null(dim) && ncol(index) == length(dim) && !is.logical(index)) {
+      found <- matrix_positions(index, dim, dimnames(x))
+      return(list(dim = as.double(length(x)), positions = list(found)))
+    }
+    return(list(
+      dim = as.double(length(x)), positions = list(positions(index, length(x), names(x)))
+    ))
+  }
+  if (length(given) <= 1L) {
+    return(list(dim = as.double(length(x)), positions = list(NULL)))
+  }
+  if (length(given) != length(dim)) {
+    stop(sprintf(
+      "%d subscripts for a shared array of %d dimensions", length(given), max(1L, length(dim))
+    ), call. = FALSE)
+  }
+  names <- dimnames(x)
+  list(
+    dim = as.double(dim),
+    positions = lapply(seq_along(dim), function(k) {
+      if (!is.null(given[[k]])) positions(given[[k]][[1L]], dim[[k]], names[[k]])
+    })
+  )
+}
+
+# The positions that a subscript of a dimension of `extent` means, NA where it is missing. R's own
+# subscripting finds them; what would make a vector longer is refused.
+positions <- function(index, extent, names) {
+  if (is.factor(index)) {
+    index <- as.integer(index)
+  }
+  if (is.character(index)) {
+    return(named_positions(index, names))
+  }
+  if (is.numeric(index) && !anyNA(index) && all(index >= 1)) {
+    return(index)
+  }
+  if (is.logical(index) && length(index) > extent) {
+    stop(sprintf(
+      "%.0f logical subscripts for a dimension of %.0f: a shared array does not grow",
+      as.double(length(index)), as.double(extent)
+    ), call. = FALSE)
+  }
+  if (is.numeric(index)) {
+    check_within(index, extent)
+  }
+  seq_len(extent)[index]
+}
+
+# As R has it, a missing or empty string is no name, also where there is one that looks like it.
+named_positions <- function(index, names) {
+  found <- match(index, names)
+  found[is.na(index) | !nzchar(index)] <- NA
+  if (anyNA(found)) {
+    stop(sprintf("there is no name %s in the shared array", quoted(index[is.na(found)][[1L]])),
+      call. = FALSE
+    )
+  }
+  found
+}
+
+check_within <- function(index, extent) {
+  outside <- which(trunc(index) > extent)
+  if (length(outside) > 0L) {
+    stop(sprintf(
+      "subscript %.0f is outside of a dimension of %.0f", trunc(as.double(index[[outside[[1L]]]])),
+      as.double(extent)
+    ), call. = FALSE)
+  }
+}
+
+# The positions in the whole array that the rows of a matrix of subscripts mean. In each row the first
+# subscript that is missing or zero decides: the row is missing, or means no element.
+matrix_positions <- function(index, dim, names) {
+  if (is.character(index)) {
+    index <- matrix_of_names(index, names)
+  }
+  index <- trunc(index)
+  found <- rep(1, nrow(index))
+  open <- rep(TRUE, nrow(index))
+  stride <- 1
+  for (k in seq_along(dim)) {
+    at <- as.double(index[, k])
+    if (any(at[open] < 0, na.rm = TRUE)) {
+      stop("negative values are not allowed in a matrix of subscripts", call. = FALSE)
+    }
+    check_within(at[open], dim[[k]])
+    found <- ifelse(open, ifelse(at %in% 0, 0, found + (at - 1) * stride), found)
+    open <- open & !is.na(at) & at > 0
+    stride <- stride * dim[[k]]
+  }
+  found[!found %in% 0]
+}
+
+matrix_of_names <- function(index, names) {
+  found <- lapply(seq_len(ncol(index)), function(k) match(index[, k], names[[k]]))
+  found <- matrix(as.integer(unlist(found)), nrow(index))
+  found[is.na(index)] <- NA
+  lost <- is.na(found) & !is.na(index)
+  if (any(lost)) {
+    stop(sprintf("there is no name %s in the shared array", quoted(index[lost][[1L]])), call. = FALSE)
+  }
+  found
+}
+
+# A missing subscript means no element. That is unambiguous where there is one value for all.
+without_missing <- function(positions, value) {
+  missing <- vapply(positions, anyNA, NA)
+  if (length(value) > 1L && any(missing)) {
+    stop("NAs are not allowed in subscripted assignments", call. = FALSE)
+  }
+  if (length(value) == 1L) {
+    positions[missing] <- lapply(positions[missing], function(at) at[!is.na(at)])
+  }
+  positions
+}
