@@ -9,7 +9,11 @@ sem_open <- function(name, create = FALSE, overwrite = FALSE, value = 0) {
   sem <- .Call(ffi_posix_sem_open, name, create, overwrite, as.double(value))
   if (is.list(sem)) {
     what <- sprintf("%s the semaphore %s", if (create) "create" else "open", quoted(name))
-    advice <- if (create && !overwrite) "`overwrite = TRUE` opens a semaphore that is there."
+    advice <- if (identical(sem$errno, errno_exists)) {
+      "`overwrite = TRUE` opens a semaphore that is there."
+    } else if (!is_portable_name(name, 250L)) {
+      "A name is \"/\" and up to 250 characters without another \"/\"."
+    }
     signal_error(error_posix(what, sem, advice, sys.call()))
   }
   structure(sem, class = "sem")

@@ -64,8 +64,10 @@ error_shm_write <- function(name, size, failure, call) {
   if (isTRUE(failure$available < size)) {
     what <- sprintf("%s, where %s are available", what, format_bytes(failure$available))
     advice <- "Remove objects that nobody needs, or make the file system larger (Linux: /dev/shm)."
-  } else if (failure$operation == "shm_open") {
-    advice <- "A name is \"/\" and up to 253 characters; `overwrite = TRUE` replaces an object."
+  } else if (identical(failure$errno, errno_exists)) {
+    advice <- "`overwrite = TRUE` replaces an object that is there."
+  } else if (!is_portable_name(name, 253L)) {
+    advice <- "A name is \"/\" and up to 253 characters without another \"/\"."
   } else {
     advice <- NULL
   }
@@ -84,6 +86,14 @@ check_posix_name <- function(x, argument, call = rlang::caller_env()) {
   if (!nzchar(x)) {
     abort_argument(argument, x, "a name such as \"/results\"", call = call)
   }
+}
+
+# The number of EEXIST on every system that R runs on with POSIX shared memory.
+errno_exists <- 17L
+
+# `most`: characters after the first "/".
+is_portable_name <- function(name, most) {
+  grepl("^/[^/]+$", name) && nchar(name, "bytes") <= most + 1L
 }
 
 # As C code counts the types of R: 10, 13, 14, 15 and 24 can be shared.

@@ -32,8 +32,15 @@ shm_value <- function(counter) {
 }
 
 check_shm <- function(x, argument, class, call = rlang::caller_env()) {
-  if (!inherits(x, class) || !.Call(ffi_shm_array_is, x)) {
+  if (!inherits(x, class)) {
     abort_argument(argument, x, sprintf("made by `%s()`", class), call)
+  }
+  if (!.Call(ffi_shm_array_is, x)) {
+    must <- sprintf("the object in shared memory that `%s()` has made", class)
+    advice <- sprintf(
+      "It was copied or stored, as by `saveRDS()`, and is no %s any more.", sub("^shm_", "", class)
+    )
+    abort_argument(argument, x, must, call, advice)
   }
 }
 

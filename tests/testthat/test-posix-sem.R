@@ -41,6 +41,15 @@ take <- function(sem, seconds = 20) {
   )
 }
 
+test_that("a name that the system refuses is an error that tells what a name is", {
+  for (name in c("/a/b", paste0("/", strrep("a", 300L)))) {
+    error <- expect_error(sem_open(name, create = TRUE), class = "regatta_error_posix")
+    expect_match(conditionMessage(error), "A name is \"/\" and up to 250", fixed = TRUE)
+    expect_no_match(conditionMessage(error), "overwrite", fixed = TRUE)
+    expect_error(copy2shm(1, name), "A name is \"/\" and up to 253", class = "regatta_error_posix")
+  }
+})
+
 test_that("a semaphore that is there is opened or refused, and keeps its value", {
   name <- new_name()
   sem <- sem_open(name, create = TRUE, value = 1)

@@ -60,6 +60,8 @@ test_that("bad arguments are named", {
   expect_error(shm_add(shm_counter(), 0.5), "`by`")
   expect_error(shm_value(structure(raw(8), class = "shm_counter")), "`counter`")
   expect_error(shm_counter("a"), "`start`")
+  stored <- unserialize(serialize(shm_lock(), NULL))
+  expect_error(with_shm_lock(stored, 1), "copied or stored.* is no lock any more")
   expect_output(print(shm_counter(3)), "<shm_counter> 3", fixed = TRUE)
   expect_output(print(shm_lock()), "<shm_lock>", fixed = TRUE)
 })
