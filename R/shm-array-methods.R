@@ -110,6 +110,11 @@ diff.shm_array <- function(x, ...) {
   diff(x, ...)
 }
 
+lag.shm_array <- function(x, ...) {
+  x <- shm_copy(x)
+  lag(x, ...)
+}
+
 na.omit.shm_array <- function(object, ...) {
   object <- shm_copy(object)
   na.omit(object, ...)
