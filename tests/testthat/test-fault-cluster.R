@@ -212,13 +212,19 @@ test_that("a node that is stopped in the middle of a message holds nobody up", {
   skip_unless_linux()
   cl <- local_cluster()
   stopped <- flag_file()
-  # Stopped by a process beside it, as soon as a part of the message has been sent.
+  # The session is held while the node sends, until a part of the message waits for it and the node
+  # has been stopped by a process beside it.
+  session <- Sys.getpid()
+  port <- sprintf(":%04X$", as.integer(sub("^.*:", "", summary(cl[[1L]]$con)$description)))
   large <- function(i) {
     if (i == 1) {
-      file <- sprintf("/proc/%d/io", Sys.getpid())
+      tools::pskill(session, tools::SIGSTOP)
+      waits <- sprintf(
+        "awk '($2 ~ /%s/ || $3 ~ /%s/) && substr($5, 10) > \"000F4240\" { found = 1 } END { exit !found }'", port, port
+      )
       system(sprintf(
-        "(while [ $(sed -n 's/^wchar: //p' %s) -lt 20000000 ]; do :; done; kill -STOP %d; touch %s) &",
-        file, Sys.getpid(), shQuote(stopped)
+        "(for i in $(seq 1500); do %s /proc/net/tcp && break; sleep 0.01; done; kill -STOP %d; kill -CONT %d; touch %s) &",
+        waits, Sys.getpid(), session, shQuote(stopped)
       ))
       return(rep(1, 6e7))
     }
