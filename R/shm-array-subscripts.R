@@ -69,11 +69,11 @@ named_positions <- function(index, names) {
 }
 
 check_within <- function(index, extent) {
-  outside <- which(trunc(index) > extent)
-  if (length(outside) > 0L) {
+  outside <- index >= extent + 1
+  if (any(outside, na.rm = TRUE)) {
     stop(sprintf(
-      "subscript %.0f is outside of a dimension of %.0f", trunc(as.double(index[[outside[[1L]]]])),
-      as.double(extent)
+      "subscript %.0f is outside of a dimension of %.0f",
+      trunc(as.double(index[[which(outside)[[1L]]]])), as.double(extent)
     ), call. = FALSE)
   }
 }
@@ -85,6 +85,10 @@ matrix_positions <- function(index, dim, names) {
     index <- matrix_of_names(index, names)
   }
   index <- trunc(index)
+  if (!anyNA(index) && all(index >= 1)) {
+    for (k in seq_along(dim)) check_within(index[, k], dim[[k]])
+    return(as.double(1 + (index - 1) %*% c(1, cumprod(as.double(dim))[-length(dim)])))
+  }
   found <- rep(1, nrow(index))
   open <- rep(TRUE, nrow(index))
   stride <- 1
@@ -114,12 +118,11 @@ matrix_of_names <- function(index, names) {
 
 # A missing subscript means no element. That is unambiguous where there is one value for all.
 without_missing <- function(positions, value) {
-  missing <- vapply(positions, anyNA, NA)
-  if (length(value) > 1L && any(missing)) {
+  if (!anyNA(positions, recursive = TRUE) || length(value) == 0L) {
+    return(positions)
+  }
+  if (length(value) > 1L) {
     stop("NAs are not allowed in subscripted assignments", call. = FALSE)
   }
-  if (length(value) == 1L) {
-    positions[missing] <- lapply(positions[missing], function(at) at[!is.na(at)])
-  }
-  positions
+  lapply(positions, function(at) at[!is.na(at)])
 }
