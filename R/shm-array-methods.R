@@ -93,6 +93,11 @@ isSymmetric.shm_array <- function(object, ...) {
   isSymmetric(object, ...)
 }
 
+as.raster.shm_array <- function(x, ...) {
+  x <- shm_plain(x)
+  as.raster(x, ...)
+}
+
 boxplot.shm_array <- function(x, ...) {
   x <- shm_plain(x)
   boxplot(x, ...)

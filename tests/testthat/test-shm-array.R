@@ -255,7 +255,7 @@ test_that("functions of R give what they give for the ordinary array", {
     head1 = function(x) head(x, 1), tail1 = function(x) tail(x, c(1, 1)), summary = summary,
     subset = function(x) subset(x, c(TRUE, FALSE, TRUE)), diff = diff, na.omit = na.omit, lag = stats::lag,
     determinant = function(x) determinant(x), isSymmetric = isSymmetric,
-    boxplot = function(x) boxplot(x, plot = FALSE), raster = function(x) as.raster(x / 5),
+    boxplot = function(x) boxplot(x, plot = FALSE), raster = function(x) as.raster(x, max = 9),
     Re = Re, Im = Im, Mod = Mod, Arg = Arg, Conj = Conj, unlist = unlist, format = format,
     as.list = as.list, as.table = as.table, as.data.frame = as.data.frame, as.logical = as.logical,
     as.character = as.character, as.complex = as.complex, aperm = aperm, rev = rev, sort = sort,
