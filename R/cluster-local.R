@@ -7,6 +7,7 @@ cluster_local <- function(n = workers_available(), packages = NULL) {
   call <- sys.call()
   state <- new.env(parent = emptyenv())
   state$n <- n
+  state$pid <- Sys.getpid()
   state$packages <- packages
   state$server <- fork_server(packages, call)
   state$stand <- .Call(ffi_fork_stand_new, state$server, n)

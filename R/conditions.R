@@ -265,6 +265,28 @@ error_start <- function(workers, reason, advice = NULL, call = NULL) {
   )
 }
 
+error_stopped <- function(call = NULL) {
+  new_error(
+    "regatta_error_stopped", "this cluster has been stopped: its connections are closed.",
+    body = "Make another one.", call = call
+  )
+}
+
+# `pid`: the process whose cluster it is.
+error_owner <- function(pid = NA_integer_, call = NULL) {
+  owner <- if (is.na(pid)) {
+    "the process that has made it, from which it was sent here"
+  } else {
+    sprintf("process %s, from which this one was forked", format_pid(pid))
+  }
+  new_error(
+    "regatta_error_owner",
+    sprintf("process %d cannot use this cluster: its connections belong to %s.", Sys.getpid(), owner),
+    pid = as.integer(pid), call = call,
+    body = "Use `.on = NULL` (forked workers) inside of an element, or make a cluster there."
+  )
+}
+
 # `log`: what the server has written.
 error_server <- function(what, reason, log = "", call = NULL) {
   message <- sprintf("the fork server of `cluster_local()` %s: %s.", what, sub("[.]$", "", reason))

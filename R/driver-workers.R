@@ -189,7 +189,7 @@ workers_suffice <- function(run) {
     } else {
       sprintf("only %d of them are left and no other can be started", length(alive))
     }
-    signal_error(error_start(run$active, reason))
+    signal_error(error_start(run$active, reason, run$executor$advice))
   }
   places <- workers_field(run, "worker", 0L)[alive]
   if (min(places) > run$active) queue_limit(run, min(places))

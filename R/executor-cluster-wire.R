@@ -30,10 +30,12 @@ cluster_wires <- function(nodes) {
   if (!all(sockets)) {
     return(lapply(seq_along(nodes), function(w) wire_new(nodes[[w]], w)))
   }
+  check_connections(connections)
   known <- lapply(connections, wire_known)
   new <- which(vapply(known, is.null, NA))
   if (length(new) > 0L) {
     found <- find_sockets(connections[new])
+    check_inherited(found)
     known[new] <- lapply(seq_along(new), function(i) {
       wire <- wire_new(nodes[[new[[i]]]], new[[i]])
       wire_keep(wire, connections[[new[[i]]]], found[[i]])
@@ -41,6 +43,55 @@ cluster_wires <- function(nodes) {
     })
   }
   known
+}
+
+# A node answers the process that has made its connection. R's number of a connection means another one
+# elsewhere, on a node the one to its master; and a reply that a forked copy has taken from the socket is
+# missing in the process that waits for it: both would wait for ever.
+check_connections <- function(connections) {
+  ids <- lapply(connections, attr, "conn_id")
+  if (!all(vapply(ids, function(id) .Call(ffi_encode_is_foreign, id), NA))) {
+    signal_error(error_owner())
+  }
+  open <- vapply(connections, function(connection) {
+    now <- tryCatch(getConnection(as.integer(connection)), error = function(e) NULL)
+    identical(attr(now, "conn_id"), attr(connection, "conn_id"))
+  }, NA)
+  if (!any(open)) signal_error(error_stopped())
+  for (connection in connections) {
+    wire <- the$wires[[wire_key(connection)]]
+    if (!is.null(wire) && wire$pid != Sys.getpid()) signal_error(error_owner(wire$pid))
+  }
+}
+
+# The same for the clusters of this package: `pid` is the process that has made one. A fork inherits its
+# external pointer, elsewhere it is a null pointer.
+check_owner <- function(pid, pointer) {
+  if (pid != Sys.getpid()) {
+    signal_error(error_owner(if (.Call(ffi_encode_is_foreign, pointer)) pid else NA))
+  }
+}
+
+# Nobody may have used the cluster before the session was forked. What has been inherited the process
+# before has open, too; where there is no /proc that is not seen.
+check_inherited <- function(sockets) {
+  if (identical(the$pid, Sys.getpid())) {
+    return(invisible())
+  }
+  files <- Sys.readlink(file.path("/proc/self/fd", sockets[sockets >= 0L]))
+  files <- files[startsWith(files, "socket:")]
+  for (pid in unique(c(the$pid, parent_pid()))) {
+    theirs <- Sys.readlink(list.files(file.path("/proc", pid, "fd"), full.names = TRUE))
+    if (any(files %in% theirs)) signal_error(error_owner(pid))
+  }
+}
+
+# NULL where there is no /proc.
+parent_pid <- function() {
+  tryCatch(
+    as.integer(sub("^.*[)] [A-Z] ([0-9]+) .*$", "\\1", readLines("/proc/self/stat", n = 1L))),
+    error = function(e) NULL, warning = function(w) NULL
+  )
 }
 
 # NULL for what is no socket connection of R's.

@@ -5,6 +5,7 @@
 # `launches`: what was started, each list(numbers, host, pid file, log), see R/executor-remote-launch.R.
 remote_pool <- function(n, address = "127.0.0.1", deadline = 20) {
   pool <- new.env(parent = emptyenv())
+  pool$pid <- Sys.getpid()
   pool$n <- n
   pool$deadline <- deadline
   pool$key <- link_secret()
@@ -158,6 +159,10 @@ remote_forget <- function(pool) {
 }
 
 new_executor.regatta_remote <- function(on, plan) {
+  links <- lapply(unclass(on), `[[`, "link")
+  check_owner(unclass(on)[[1L]]$pool$pid, links[[1L]])
+  closed <- !vapply(links, function(link) .Call(ffi_encode_is_foreign, link), NA)
+  if (all(closed)) signal_error(error_stopped())
   new_executor.cluster(on, plan)
 }
 

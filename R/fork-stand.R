@@ -15,9 +15,8 @@ stand_fill <- function(state, call = NULL) {
 
 # A server that has ended is followed by another.
 stand_ready <- function(state) {
-  if (is.null(state$stand)) {
-    signal_error(new_error("regatta_error_stopped", "this cluster has been stopped."))
-  }
+  if (is.null(state$stand)) signal_error(error_stopped())
+  check_owner(state$pid, state$stand)
   if (!.Call(ffi_fork_server_state, state$server)$alive) {
     state$server <- fork_server(state$packages)
     .Call(ffi_fork_stand_renew, state$stand, state$server)

@@ -149,6 +149,16 @@ test_that("a second cluster is forked from the server of the first", {
   expect_length(cluster_pids(first), 1L)
 })
 
+test_that("workers that belong to another process are an error that says so", {
+  cl <- local_pool(1L)
+  own <- function(i) tryCatch(par_lapply(1:2, identity, .on = cl), regatta_error_owner = function(e) e$pid)
+  expect_identical(par_lapply(1L, own, .on = cl, .control = on_local()), list(NA_integer_))
+  forked <- par_lapply(1L, own, .control = par_control(workers = 1L, seed = 1L))
+  expect_identical(forked, list(Sys.getpid()))
+  parallel::stopCluster(cl)
+  expect_error(par_lapply(1L, own, .on = cl, .control = on_local()), class = "regatta_error_stopped")
+})
+
 test_that("a call that is under way and a map share a cluster without mixing", {
   cl <- local_pool(2L)
   handle <- par_call(

@@ -404,6 +404,39 @@ test_that("fewer workers than nodes, one node, and forked nodes will do", {
   expect_identical(par_lapply(1:3, sqrt, .on = forked, .control = on_cluster()), lapply(1:3, sqrt))
 })
 
+test_that("a cluster is an error at once in a process that has not made it, and once it is stopped", {
+  session <- Sys.getpid()
+  settings <- on_cluster(timeout = 20)
+  own <- function(.on) {
+    tryCatch(par_lapply(1:2, identity, .on = .on), regatta_error_owner = function(e) c(e$pid, Sys.getpid()))
+  }
+  cl <- local_cluster(1L)
+  other <- common_cluster()
+  # Nobody has used it yet.
+  forked <- par_lapply(1L, function(i) own(cl), .control = par_control(workers = 1L, timeout = 20, seed = 1L))[[1L]]
+  expect_identical(forked[[1L]], session)
+  sent <- par_lapply(1L, function(i) own(cl), .on = cl, .control = settings)[[1L]]
+  expect_identical(sent[[1L]], NA_integer_)
+  expect_identical(par_lapply(1L, function(i) own(cl), .on = other, .control = settings)[[1L]][[1L]], NA_integer_)
+  # By now it has been.
+  forked <- par_lapply(1L, function(i) own(cl), .control = par_control(workers = 1L, timeout = 20, seed = 1L))[[1L]]
+  expect_identical(forked[[1L]], session)
+  expect_false(forked[[2L]] == session)
+  expect_identical(par_lapply(1:2, identity, .on = cl, .control = settings), list(1L, 2L))
+
+  started <- cluster_start(1L)
+  started$stop()
+  for (stopped in list(started$cluster, {
+    used <- cluster_start(1L)
+    par_lapply(1L, identity, .on = used$cluster, .control = settings)
+    used$stop()
+    used$cluster
+  })) {
+    err <- expect_error(par_lapply(1L, identity, .on = stopped, .control = settings), class = "regatta_error_stopped")
+    expect_match(conditionMessage(err), "Make another one")
+  }
+})
+
 test_that("clusters that have no sockets will do", {
   # Loaded, mirai keeps descriptors and threads to the end of the session.
   if (!nzchar(system.file(package = "mirai"))) skip("mirai is not installed")
