@@ -3,6 +3,17 @@ abort_memory <- function(requested, available, in_run) {
   signal_error(error_memory(requested, available, in_run))
 }
 
+# Called from C when a file of shared memory would be larger than any file of this process may be.
+abort_file_size <- function(requested, limit) {
+  message <- sprintf(paste(
+    "cannot reserve %s of shared memory: this process may make no file, nor shared memory, of more",
+    "than %s (RLIMIT_FSIZE). `ulimit -f unlimited` in the shell that starts R lifts that."
+  ), format_bytes(requested), format_bytes(limit))
+  signal_error(new_error(
+    "regatta_error_memory", message, requested = as.double(requested), available = as.double(limit)
+  ))
+}
+
 # Called from C when the lock of a run's queue cannot be taken, since it is none any more; or, not for the
 # whole run, when there is no telling where a result can be written.
 abort_overwritten <- function(whole_run) {

@@ -28,7 +28,7 @@ static int64_t whole_pages(int64_t size) {
 /* No process may make the file of the spans' list shorter, or reading it would be a fault. */
 static int shared_memory(void) {
   int fd = rg_fd_memory("regatta-spans");
-  if (fd >= 0 && (ftruncate(fd, sizeof(rg_arena_shared)) < 0 || rg_fd_seal(fd, RG_FD_SEAL_SIZE) < 0)) {
+  if (fd >= 0 && (rg_fd_resize(fd, sizeof(rg_arena_shared)) < 0 || rg_fd_seal(fd, RG_FD_SEAL_SIZE) < 0)) {
     int saved = errno;
     rg_fd_close(&fd);
     errno = saved;
@@ -176,7 +176,10 @@ rg_arena_status rg_arena_reserve(rg_arena *arena, int64_t size, rg_span *span,
   }
   if (whole >= ask_from || arena->limit != INT64_MAX) {
     need->available = bytes_available(arena);
-    if (whole > need->available) return RG_ARENA_FULL;
+    if (whole > need->available) {
+      errno = ENOMEM;
+      return RG_ARENA_FULL;
+    }
   }
   /* What the file has lies before its end: a span there would be somebody's data. */
   int64_t taken = rg_arena_size(arena);

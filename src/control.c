@@ -74,7 +74,7 @@ static int map_view(rg_control *control, int fd) {
 /* No other process may make it shorter, or reading it would be a fault. */
 static int memory_of_size(int64_t size) {
   int fd = rg_fd_memory("regatta-run");
-  if (fd >= 0 && (ftruncate(fd, (off_t)size) < 0 || rg_fd_seal(fd, RG_FD_SEAL_SIZE) < 0)) {
+  if (fd >= 0 && (rg_fd_resize(fd, size) < 0 || rg_fd_seal(fd, RG_FD_SEAL_SIZE) < 0)) {
     int saved = errno;
     rg_fd_close(&fd);
     errno = saved;

@@ -9,6 +9,7 @@
 #include "shm-string.h"
 #include "shm-vector.h"
 #include "string-encoding.h"
+#include "sys-fd.h"
 
 /* Vectors up to this many bytes are copied as they are; larger ones are serialised. */
 enum { PLAIN_MAX = 16384 };
@@ -264,7 +265,12 @@ void rg_encode_full(rg_arena_status status, rg_arena_need need, int in_run) {
     Rf_error("cannot write %.0f bytes to shared memory: %s", (double)need.requested,
              strerror(errno));
   }
+  int too_large = errno == EFBIG;
   SEXP requested = PROTECT(Rf_ScalarReal((double)need.requested));
+  if (too_large) {
+    rg_call_r("abort_file_size", 2, requested, PROTECT(Rf_ScalarReal((double)rg_fd_size_limit())));
+    UNPROTECT(1);
+  }
   SEXP available = PROTECT(Rf_ScalarReal((double)need.available));
   SEXP where = PROTECT(Rf_ScalarLogical(in_run));
   rg_call_r("abort_memory", 3, requested, available, where);

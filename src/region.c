@@ -103,6 +103,12 @@ static rg_region_status status_of_errno(void) {
   return errno == ENOSPC || errno == ENOMEM || errno == EFBIG ? RG_REGION_FULL : RG_REGION_SYSTEM;
 }
 
+/* errno tells it from a file that may not be so large. */
+static rg_region_status no_room(void) {
+  errno = ENOMEM;
+  return RG_REGION_FULL;
+}
+
 static int open_file(rg_region *region) {
   struct stat status;
   region->fd = rg_fd_memory("regatta");
@@ -116,7 +122,7 @@ static int open_file(rg_region *region) {
 static int close_size(rg_region *region, int frozen) {
   region_header header = {MAGIC, region->key.tag, region->key.size, frozen};
   if (rg_fd_pwrite_all(own_fd(region), &header, sizeof header, 0) < 0 ||
-      ftruncate(own_fd(region), (off_t)(page_size() + region->key.size)) < 0) {
+      rg_fd_resize(own_fd(region), page_size() + region->key.size) < 0) {
     return -1;
   }
   return rg_fd_seal(own_fd(region), frozen ? RG_FD_SEAL_SIZE | RG_FD_SEAL_WRITE : RG_FD_SEAL_SIZE);
@@ -134,7 +140,7 @@ static rg_region *new_region(void) {
 rg_region_status rg_region_create(int64_t size, int64_t limit, int reserved, rg_region **region,
                                   int64_t *available) {
   *available = room_left(limit, size);
-  if (size > *available) return RG_REGION_FULL;
+  if (size > *available) return no_room();
   rg_region *fresh = new_region();
   if (!fresh) return RG_REGION_SYSTEM;
   fresh->writable = 1;
@@ -177,7 +183,7 @@ rg_region_status rg_region_append(rg_region *region, const rg_piece *pieces, int
   int64_t size = 0;
   for (int i = 0; i < count; i++) size += pieces[i].size;
   *available = room_left(limit, size);
-  if (whole_pages(size) > *available) return RG_REGION_FULL;
+  if (whole_pages(size) > *available) return no_room();
   int64_t at = page_size() + region->key.size;
   if (rg_fd_reserve(own_fd(region), at, whole_pages(size)) < 0) return status_of_errno();
   for (int i = 0; i < count; i++) {
@@ -195,9 +201,9 @@ rg_region_status rg_region_append(rg_region *region, const rg_piece *pieces, int
 rg_region_status rg_region_extend(rg_region *region, int64_t size, int64_t limit,
                                   int64_t *available) {
   *available = room_left(limit, size);
-  if (whole_pages(size) > *available) return RG_REGION_FULL;
+  if (whole_pages(size) > *available) return no_room();
   int64_t end = page_size() + region->key.size + whole_pages(size);
-  if (ftruncate(own_fd(region), (off_t)end) < 0) return status_of_errno();
+  if (rg_fd_resize(own_fd(region), end) < 0) return status_of_errno();
   region->key.size += whole_pages(size);
   bytes += whole_pages(size);
   return RG_REGION_OK;

@@ -13,6 +13,7 @@
 #include <sys/epoll.h>
 #endif
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -107,26 +108,49 @@ int rg_fd_memory(const char *label) {
 #endif
 }
 
-int rg_fd_wake(int fd) {
-  sigset_t broken, old, pending;
-  sigemptyset(&broken);
-  sigaddset(&broken, SIGPIPE);
-  sigpending(&pending);
-  int was_pending = sigismember(&pending, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &broken, &old);
-  ssize_t n = write(fd, "", 1);
+/* A signal that a call of the system sends to its own thread when it fails is kept from being
+   delivered: R has handlers that end what runs, or the signal ends the process. */
+typedef struct {
+  int number, was_pending;
+  sigset_t before;
+} quiet;
+
+static quiet quiet_begin(int number) {
+  quiet q = {.number = number};
+  sigset_t set;
+  sigemptyset(&set);
+  sigpending(&set);
+  q.was_pending = sigismember(&set, number) == 1;
+  sigemptyset(&set);
+  sigaddset(&set, number);
+  pthread_sigmask(SIG_BLOCK, &set, &q.before);
+  return q;
+}
+
+/* errno stays as it is. */
+static void quiet_end(const quiet *q) {
   int saved = errno;
-  if (n < 0 && saved == EPIPE && !was_pending) {
-    /* The signal is for this thread, and is there already. */
-    int number;
-    sigwait(&broken, &number);
+  sigset_t set;
+  sigemptyset(&set);
+  sigpending(&set);
+  if (!q->was_pending && sigismember(&set, q->number) == 1) {
+    int taken;
+    sigemptyset(&set);
+    sigaddset(&set, q->number);
+    sigwait(&set, &taken);
   }
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  pthread_sigmask(SIG_SETMASK, &q->before, NULL);
   errno = saved;
+}
+
+int rg_fd_wake(int fd) {
+  const quiet q = quiet_begin(SIGPIPE);
+  ssize_t n = write(fd, "", 1);
+  quiet_end(&q);
   return n == 1 ? 0 : -1;
 }
 
-int rg_fd_pwrite_all(int fd, const void *data, size_t size, int64_t offset) {
+static int pwrite_all(int fd, const void *data, size_t size, int64_t offset) {
   /* Linux moves at most 0x7ffff000 bytes in one call. */
   const size_t most = (size_t)1 << 30;
   const char *at = data;
@@ -145,17 +169,39 @@ int rg_fd_pwrite_all(int fd, const void *data, size_t size, int64_t offset) {
   return 0;
 }
 
+int rg_fd_pwrite_all(int fd, const void *data, size_t size, int64_t offset) {
+  const quiet q = quiet_begin(SIGXFSZ);
+  int failed = pwrite_all(fd, data, size, offset);
+  quiet_end(&q);
+  return failed;
+}
+
+int rg_fd_resize(int fd, int64_t size) {
+  const quiet q = quiet_begin(SIGXFSZ);
+  int failed = ftruncate(fd, (off_t)size);
+  quiet_end(&q);
+  return failed;
+}
+
 int rg_fd_reserve(int fd, int64_t offset, int64_t size) {
 #ifdef __linux__
   int failed;
+  const quiet q = quiet_begin(SIGXFSZ);
   do {
     failed = fallocate(fd, 0, (off_t)offset, (off_t)size);
   } while (failed < 0 && errno == EINTR);
+  quiet_end(&q);
   return failed < 0 && (errno == EOPNOTSUPP || errno == ENOSYS) ? 0 : failed;
 #else
   (void)fd, (void)offset, (void)size;
   return 0;
 #endif
+}
+
+int64_t rg_fd_size_limit(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY) return INT64_MAX;
+  return limit.rlim_cur < INT64_MAX ? (int64_t)limit.rlim_cur : INT64_MAX;
 }
 
 int rg_fd_punch(int fd, int64_t offset, int64_t size) {

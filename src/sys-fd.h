@@ -39,12 +39,21 @@ int rg_fd_is_sealed(int fd, int seals);
    has a handler that ends what runs. */
 int rg_fd_wake(int fd);
 
+/* The next three fail with EFBIG, and no SIGXFSZ comes of it, where the process may make no file so
+   large (RLIMIT_FSIZE): that is true of files in memory, too. */
+
+/* As ftruncate(). */
+int rg_fd_resize(int fd, int64_t size);
+
 /* Reserves the pages of [offset, offset + size), so that writing them cannot fail for want of
    memory. A system that cannot do so does nothing; there the write reports the want. */
 int rg_fd_reserve(int fd, int64_t offset, int64_t size);
 
 /* Writes all `size` bytes at `offset`, whatever the kernel takes at a time. */
 int rg_fd_pwrite_all(int fd, const void *data, size_t size, int64_t offset);
+
+/* How large a file this process may make, in bytes; INT64_MAX: no limit. */
+int64_t rg_fd_size_limit(void);
 
 /* Gives the pages of [offset, offset + size) back; they read as zero afterwards. */
 int rg_fd_punch(int fd, int64_t offset, int64_t size);

@@ -42,7 +42,7 @@ int rg_fork_witness_open(rg_fork_witness *witness) {
   *witness = (rg_fork_witness){.fd = rg_fd_memory("regatta-forks"), .forks = rg_fork_foreign()};
   if (witness->fd < 0) return -1;
   witness->file = rg_fd_identify(witness->fd);
-  void *page = ftruncate(witness->fd, PAGE) < 0
+  void *page = rg_fd_resize(witness->fd, PAGE) < 0
                    ? MAP_FAILED
                    : mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, witness->fd, 0);
   if (page == MAP_FAILED) {

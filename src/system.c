@@ -1,16 +1,30 @@
 #include "system.h"
 
 #include <Rinternals.h>
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "sys-clock.h"
+#include "sys-fd.h"
 #include "sys-memory.h"
 
 /* Facts of the system for R code. */
 
 SEXP ffi_clock(void) { return Rf_ScalarReal((double)rg_clock_now() / 1e9); }
 
-SEXP ffi_system_message(SEXP code) { return Rf_mkString(strerror(Rf_asInteger(code))); }
+/* "File too large" does not say that a limit of the process is meant, and that files in memory count. */
+SEXP ffi_system_message(SEXP code) {
+  char text[256];
+  int number = Rf_asInteger(code);
+  int64_t limit = rg_fd_size_limit();
+  if (number != EFBIG || limit == INT64_MAX) return Rf_mkString(strerror(number));
+  snprintf(text, sizeof text,
+           "%s: this process may make no file, nor shared memory, of more than %lld bytes "
+           "(RLIMIT_FSIZE); `ulimit -f unlimited` in the shell that starts R lifts that",
+           strerror(number), (long long)limit);
+  return Rf_mkString(text);
+}
 
 SEXP ffi_memory_anon(SEXP pid) {
   return Rf_ScalarReal((double)rg_memory_anon((pid_t)Rf_asInteger(pid)));

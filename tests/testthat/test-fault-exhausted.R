@@ -127,6 +127,28 @@ test_that("workers that die before they begin are an error, not a loop", {
   expect_identical(got, list(class = "regatta_error_start", after = as.list(1:4)))
 })
 
+test_that("the limit of a file's size is an error that names it, and ends nothing", {
+  skip_unless_linux()
+  skip_unless_command("prlimit")
+  got <- fault_run(function() {
+    message_of <- function(code) tryCatch(code, error = conditionMessage)
+    list(
+      small = par_lapply(1:2, identity, .on = 2L),
+      shared = message_of(shm_share(numeric(1e6))),
+      result = message_of(par_lapply(1:2, function(i) numeric(1e6), .on = 2L)),
+      again = unlist(par_lapply(1:2, identity, .on = 2L))
+    )
+  }, wrap = c("prlimit", "--fsize=1000000"))$value
+  expect_identical(got$small, list(1L, 2L))
+  expect_match(got$shared, "more than 1 MB (RLIMIT_FSIZE)", fixed = TRUE)
+  expect_match(got$result, "more than 1 MB (RLIMIT_FSIZE)", fixed = TRUE)
+  expect_identical(got$again, 1:2)
+  start <- fault_run(function() {
+    tryCatch(par_lapply(1:2, identity, .on = 2L), error = conditionMessage)
+  }, wrap = c("prlimit", "--fsize=10000"))$value
+  expect_match(start, "10000 bytes (RLIMIT_FSIZE)", fixed = TRUE)
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
