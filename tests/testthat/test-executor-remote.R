@@ -173,7 +173,7 @@ test_that("nodes whose session was killed end themselves, and leave nothing, als
     cat("pids", cluster_status(cluster)$pid, "\n")
     Sys.sleep(300)
   }, list(ssh = shell_script(), rscript = remote_rscript(), env = env))
-  fault_wait_line(session, "^pids")
+  fault_wait_line(session, "^pids [0-9]+ [0-9]+ $")
   pids <- as.integer(strsplit(grep("^pids", fault_text(session, "stdout"), value = TRUE), " ")[[1L]][2:3])
   expect_true(all(vapply(pids, is_running, NA)))
   tools::pskill(session$process$get_pid(), tools::SIGKILL)

@@ -35,7 +35,7 @@ under_limits <- function(what, limits, become = character(), ...) {
     used <- length(descriptors())
     outcomes <- list()
     for (limit in limits) {
-      cat("lower", lowest_free() + limit, "\n")
+      cat(sprintf("lower %d.\n", as.integer(lowest_free() + limit)))
       readLines(input, 1L)
       outcome <- suppressWarnings(attempt())
       cat("raise\n")
@@ -56,9 +56,10 @@ under_limits <- function(what, limits, become = character(), ...) {
     }
   }
   for (k in seq_along(limits)) {
-    fault_wait_line(session, "^lower", times = k)
-    used <- as.integer(sub("lower ", "", grep("^lower", fault_text(session, "stdout"),
-      value = TRUE)[[k]]))
+    whole <- "^lower ([0-9]+)\\.$"
+    fault_wait_line(session, whole, times = k)
+    lines <- grep(whole, fault_text(session, "stdout"), value = TRUE)
+    used <- as.integer(sub(whole, "\\1", lines[[k]]))
     set(if (what == "nofile") used else limits[[k]])
     fault_tell(session, "lowered")
     fault_wait_line(session, "^raise", times = k)
