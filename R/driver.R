@@ -52,7 +52,10 @@ run_new <- function(task, on, control) {
 }
 
 run_map <- function(task, on, control) {
-  run_result(run_through(task, on, control))
+  # Not as an argument: the run would then be evaluated wherever its value is first asked for, with the
+  # frames of that place in the user's tracebacks.
+  run <- run_through(task, on, control)
+  run_result(run)
 }
 
 # From the first worker to the record of the run; leaves nothing behind, however it is left.
