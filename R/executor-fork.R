@@ -3,19 +3,31 @@
 
 executor_fork <- function(plan) {
   pool <- fork_pool_new(plan)
+  fork_pool_executor(
+    pool, "fork",
+    begin = function(workers, places) fork_workers(pool, workers, places, plan),
+    look = function(timeout) .Call(ffi_fork_poll, pool, timeout)
+  )
+}
+
+# An executor on a pool, however its workers are born: `begin` returns events of who has joined and who
+# has not, `look` those of the pool.
+fork_pool_executor <- function(pool, kind, begin, look) {
+  force(begin)
+  force(look)
   pids <- integer() # by worker
   news <- list() # events that are not from the pool
   list(
-    kind = "fork",
+    kind = kind,
     start = function(workers, places) {
-      for (event in fork_workers(pool, workers, places, plan)) {
+      for (event in begin(workers, places)) {
         if (event$type == "joined") pids[[event$worker]] <<- event$pid
         news[[length(news) + 1L]] <<- event
       }
     },
     poll = function(timeout) {
       if (length(news) == 0L) {
-        return(.Call(ffi_fork_poll, pool, timeout))
+        return(look(timeout))
       }
       events <- news
       news <<- list()

@@ -7,39 +7,17 @@ new_executor.regatta_cluster <- function(on, plan) {
   stand_ready(state)
   pool <- fork_pool_new(plan, state$stand)
   packed <- pool_code(pool, plan)
-  pids <- integer() # by worker
-  news <- list() # events that are not from the pool
-  list(
-    kind = "pool",
-    start = function(workers, places) {
-      for (event in pool_attach(pool, workers, places, members)) {
-        if (event$type == "joined") pids[[event$worker]] <<- event$pid
-        news[[length(news) + 1L]] <<- event
-      }
-    },
-    poll = function(timeout) {
-      if (length(news) == 0L) {
-        return(pool_poll(pool, state, plan, timeout))
-      }
-      events <- news
-      news <<- list()
-      events
-    },
-    submit = function(elements, tries) {
-      .Call(ffi_fork_pool_submit, pool, as.double(elements), tries)
-    },
-    withdraw = function(first) .Call(ffi_fork_pool_withdraw, pool, first),
-    limit = function(places) .Call(ffi_fork_pool_limit, pool, as.integer(places)),
-    running = function() .Call(ffi_fork_pool_running, pool),
-    interrupt = function(worker, element) .Call(ffi_fork_pool_interrupt, pool, worker, element),
-    signal = function(worker, number) .Call(ffi_fork_pool_signal, pool, worker, number),
-    measure = function(worker, what) measure_here(pids[[worker]], what),
-    guard = function(code) .Call(ffi_fork_pool_guard, pool, quote(code), environment()),
-    stop = function() {
-      packed <<- NULL # what the workers had by handle
-      .Call(ffi_fork_pool_stop, pool)
-    }
+  executor <- fork_pool_executor(
+    pool, "pool",
+    begin = function(workers, places) pool_attach(pool, workers, places, members),
+    look = function(timeout) pool_poll(pool, state, plan, timeout)
   )
+  end <- executor$stop
+  executor$stop <- function() {
+    packed <<- NULL # what the workers had by handle
+    end()
+  }
+  executor
 }
 
 # Returns what must be kept as long as workers may read it.
