@@ -46,6 +46,8 @@ status=0
 log=.build/regatta.Rcheck/00check.log
 if [ "$status" != 0 ] || ! grep -qx 'Status: OK' "$log"; then
   echo "check: FAILED: $(grep '^Status:' "$log" || echo 'R CMD check did not finish')" >&2
+  # What was not found in order, with what was said of it.
+  awk '/^\* / { bad = / (NOTE|WARNING|ERROR)$/ } /^Status:/ { bad = 0 } bad' "$log" | head -n 24 >&2
   echo "check: details in .build/regatta.Rcheck/" >&2
   exit 1
 fi

@@ -3,25 +3,33 @@
 # next ones. The last line is "N passed, N failed, N skipped": the expectations of all test suites.
 # A step that fails without a failed expectation counts as one failure.
 set -uo pipefail
-mkdir -p .build
-rm -f .build/*-report.csv .build/*-failures.txt
+mkdir -p .build/steps
+rm -f .build/*-report.csv .build/*-failures.txt .build/steps/*
 export REGATTA_SOURCE="$PWD"
 checked=$PWD/.build/regatta.Rcheck
 other_failures=0
 lines=()
+unexplained=()
 
-# step NAME command ...: runs the command and notes how it ended.
+# step NAME command ...: runs the command and notes how it ended. What it prints is kept, too: for a step
+# that fails without a failed expectation, the end of that is all there is to explain it.
 step() {
-  local name=$1 start=$SECONDS known
+  local name=$1 start=$SECONDS known log
   known=$(sum_column 2)
+  log=$PWD/.build/steps/$((${#lines[@]} + 1)).log
   shift
   printf '\n== %s\n' "$name"
-  if "$@" </dev/null; then
+  if "$@" </dev/null > >(tee "$log") 2>&1; then
     lines+=("ok      $name ($((SECONDS - start)) s)")
   else
     lines+=("FAILED  $name ($((SECONDS - start)) s)")
-    if [ "$(sum_column 2)" = "$known" ]; then other_failures=$((other_failures + 1)); fi
+    if [ "$(sum_column 2)" = "$known" ]; then
+      other_failures=$((other_failures + 1))
+      unexplained+=("$name" "$log")
+    fi
   fi
+  # The next step's lines come after these; what the step left running must not hold it up.
+  timeout 5 tail --pid=$! -f /dev/null
 }
 
 skip_step() {
@@ -86,7 +94,11 @@ done
 printf '\n'
 printf '%s\n' "${lines[@]}"
 # Once more what failed, at the end: often nothing else of a long log is kept.
-cat .build/*-failures.txt 2>/dev/null | cut -c 1-160 | head -n 24
+cat .build/*-failures.txt 2>/dev/null | cut -c 1-120 | head -n 16
+for ((i = 0; i < ${#unexplained[@]}; i += 2)); do
+  printf '\nthe end of "%s":\n' "${unexplained[i]}"
+  grep -vE '^(\* checking .* )?\.* ?OK$|^$' "${unexplained[i + 1]}" | tail -n 12 | cut -c 1-120
+done
 failed=$(($(sum_column 2) + other_failures))
 printf '\n%d passed, %d failed, %d skipped\n' "$(sum_column 1)" "$failed" "$(sum_column 3)"
 [ "$failed" = 0 ]
