@@ -93,9 +93,7 @@ cluster_worker_evaluate <- function(loop) {
     evaluate_all(loop)
     TRUE
   }, interrupt = function(e) FALSE)) {
-    if (is.null(evaluator$record)) {
-      evaluator$record <- plain_record(simpleError("interrupted"), interrupted = TRUE)
-    }
+    keep_error(simpleError("interrupted"), list(calls = list(), frames = list()), interrupted = TRUE)
   }
 }
 

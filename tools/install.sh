@@ -20,4 +20,9 @@ if ! R CMD INSTALL --no-multiarch --no-docs --library="$REGATTA_LIB" "$stage" \
   echo "install: failed; the whole log is .build/install.log" >&2
   exit 1
 fi
+# R's compiler notes calls that cannot work; R CMD check would refuse them later.
+if grep '^Note: possible error' .build/install.log >&2; then
+  echo "install: refused for what R's compiler notes" >&2
+  exit 1
+fi
 printf '%s' "$sources" >"$stamp"

@@ -172,6 +172,25 @@ test_that("an interrupt while an error is described costs no reply", {
   expect_in_step(cl)
 })
 
+test_that("an interrupt while a handler looks at a condition ends its element alone", {
+  cl <- common_cluster()
+  slow_field <- function(kind) {
+    .S3method("[[", "rg_slow", function(x, i) {
+      for (k in 1:3000) Sys.sleep(0.01)
+      unclass(x)[[i]]
+    })
+    fields <- list(message = "m", call = quote(f()))
+    signalled <- structure(fields, class = c("rg_slow", kind, "condition"))
+    if (kind == "error") stop(signalled) else message(signalled)
+  }
+  for (kind in c("error", "message")) {
+    got <- par_lapply(rep(kind, 2), slow_field, .on = cl,
+      .control = on_cluster(timeout = 0.3, errors = "collect"))
+    for (one in got) expect_s3_class(one, "regatta_error_timeout")
+    expect_in_step(cl)
+  }
+})
+
 test_that("a node that does not come back is out of service, and everybody is told", {
   cl <- local_cluster()
   begun <- flag_file()
