@@ -191,6 +191,11 @@ Facts read_facts(const Library& library, const FileId& file, const DatasetId& da
   hsize_t size = 0;
   H5Fget_filesize(file.get(), &size);
   facts.file_size = size;
+  const FileId home(H5Iget_file_id(dataset.get()));
+  const ListId creation(H5Fget_create_plist(home.get()));
+  hsize_t block = 0;
+  H5Pget_userblock(creation.get(), &block);
+  facts.user_block = block;
   return facts;
 }
 

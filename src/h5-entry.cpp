@@ -198,11 +198,12 @@ SEXP ffi_h5_stats(SEXP path, SEXP name, SEXP plane, SEXP groups, SEXP counts, SE
     const int* const flag = LOGICAL(wanted);
     Results of_fast, of_slow;
     const Limits limits = {threads_of(threads), REAL(memory)[0], flag[6] != 0};
-    reduce(matrix, slow, fast, wanted_of(wanted), limits, flag[4] ? &of_fast : nullptr,
-           flag[5] ? &of_slow : nullptr);
-    RList list({"fast", "slow"});
+    const unsigned used = reduce(matrix, slow, fast, wanted_of(wanted), limits, flag[4] ? &of_fast : nullptr,
+                                 flag[5] ? &of_slow : nullptr);
+    RList list({"fast", "slow", "threads"});
     if (flag[4]) list.set(0, r_results(of_fast));
     if (flag[5]) list.set(1, r_results(of_slow));
+    list.set(2, r_numbers({used}));
     return list.get();
   });
 }

@@ -2,28 +2,20 @@
 #include "h5-library.hpp"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <thread>
 #include <vector>
+
+#include <regatta/core/process.hpp>
 
 namespace regatta {
 namespace h5 {
 
 namespace {
-
-std::mutex& library_mutex() {
-  static std::mutex mutex;
-  return mutex;
-}
 
 /* Walked from the innermost function outwards; `data` is the text found so far. */
 extern "C" herr_t note_reason(unsigned, const H5E_error2_t* error, void* data) {
@@ -145,7 +137,8 @@ std::string what_exists(const FileId& file, const std::string& name) {
 
 }  // namespace
 
-Library::Library() : lock_(library_mutex()), print_(nullptr), print_data_(nullptr) {
+Library::Library() : print_(nullptr), print_data_(nullptr) {
+  if (!onMainThread()) throw std::logic_error("libhdf5 was to be called on another thread than R's");
   H5open();
   H5Eget_auto2(H5E_DEFAULT, &print_, &print_data_);
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
@@ -154,52 +147,6 @@ Library::Library() : lock_(library_mutex()), print_(nullptr), print_data_(nullpt
 Library::~Library() {
   H5Eclear2(H5E_DEFAULT);
   H5Eset_auto2(H5E_DEFAULT, print_, print_data_);
-}
-
-namespace {
-
-/* A thread's attempt to call the library. */
-struct Attempt {
-  std::mutex mutex;
-  std::condition_variable news;
-  bool done = false;
-};
-
-}  // namespace
-
-bool threads_may_call() {
-  static std::shared_ptr<Attempt> last;
-  {
-    const Library library;
-    hbool_t has_lock = false;
-    if (H5is_library_threadsafe(&has_lock) < 0 || !has_lock) return true;
-  }
-  if (last) {
-    std::lock_guard<std::mutex> lock(last->mutex);
-    if (!last->done) return false;
-  }
-  const std::shared_ptr<Attempt> attempt = std::make_shared<Attempt>();
-  last = attempt;
-  /* Signals are for R's thread. */
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    std::thread([attempt] {
-      H5open();
-      std::lock_guard<std::mutex> lock(attempt->mutex);
-      attempt->done = true;
-      attempt->news.notify_all();
-    }).detach();
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    last.reset();
-    return false;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  /* Too short for a busy machine costs a call its threads, no more. */
-  std::unique_lock<std::mutex> lock(attempt->mutex);
-  return attempt->news.wait_for(lock, std::chrono::seconds(2), [&] { return attempt->done; });
 }
 
 std::string Library::reason() const {

@@ -7,11 +7,10 @@
 #endif
 #include <hdf5.h>
 
-#include <mutex>
 #include <stdexcept>
 #include <string>
 
-/* libhdf5 as this package uses it: one caller at a time, nothing printed, everything closed. */
+/* libhdf5 as this package uses it: on R's thread, nothing printed, everything closed. */
 
 namespace regatta {
 namespace h5 {
@@ -22,9 +21,10 @@ struct Failure : std::runtime_error {
   std::string path, name, chunk, filter, advice;
 };
 
-/* The right to call libhdf5, which is not safe for threads in every build: whoever calls it has one of
-   these, on the stack, for as short as possible and never two at once. The library's own printing of
-   errors, which is a setting of each thread, is off meanwhile. */
+/* The right to call libhdf5: whoever calls it has one of these, on the stack, for as short as possible. Only R's own
+   thread can have one. Not every build is safe for threads, and in one that is, another package that leaves the
+   library by an error of R, as rhdf5 does from the walk along the stack of errors, leaves its lock to R's thread for
+   good: all others would wait for ever. The library's own printing of errors is off meanwhile. */
 class Library {
  public:
   Library();
@@ -36,15 +36,9 @@ class Library {
   std::string reason() const;
 
  private:
-  std::lock_guard<std::mutex> lock_;
   H5E_auto2_t print_;
   void* print_data_;
 };
-
-/* Whether threads other than R's own can call the library. In a build for threads it has a lock, and a package
-   that leaves it by an error of R, as rhdf5 does from the walk along the stack of errors, leaves the lock to R's
-   thread for good: that thread can go on, all others would wait for ever. Asked on R's thread. */
-bool threads_may_call();
 
 /* An identifier of the library, closed by `Close` when its owner ends, who must hold a Library. */
 template <herr_t (*Close)(hid_t)>

@@ -7,12 +7,11 @@
 #include <cerrno>
 #include <cstring>
 
-#include "h5-dataset.hpp"
+#include "h5-matrix.hpp"
 #include "h5-virtual.hpp"
 
-/* The elements of a dataset, tile by tile. Chunks with filters that are known here are read as they
-   are stored and decoded by the thread that wants them; other datasets go through the library, one
-   thread at a time. */
+/* The elements of a dataset, tile by tile. Chunks with filters that are known here are read as they are stored and
+   decoded by the thread that wants them; other datasets go through the library, on R's thread. */
 
 namespace regatta {
 namespace h5 {
@@ -21,9 +20,6 @@ namespace {
 
 /* Tiles of datasets without chunks are about that many elements. */
 const std::uint64_t tile_elements = 131072;
-
-/* Above that many chunks their addresses are not kept, but asked for one by one. */
-const std::uint64_t most_addresses = std::uint64_t(1) << 24;
 
 std::uint64_t product(const std::vector<std::uint64_t>& numbers) {
   std::uint64_t all = 1;
@@ -38,7 +34,7 @@ std::uint64_t product(const std::vector<std::uint64_t>& numbers) {
 Matrix::Matrix(const std::string& path, const std::string& name,
                const std::vector<std::uint64_t>& plane)
     : plane_(plane), slow_(1), fast_(1), tile_slow_(1), tile_fast_(1), way_(Way::library), fd_(-1),
-      at_(0), addressed_(false) {
+      at_(0) {
   const Library library;
   FileId file = open_file(library, path);
   DatasetId dataset = open_dataset(library, file, path, name);
@@ -71,6 +67,7 @@ Matrix::Matrix(const std::string& path, const std::string& name,
 Matrix::~Matrix() {
   if (fd_ >= 0) close(fd_);
   const Library library;
+  index_.reset();
   dataset_ = DatasetId();
   file_ = FileId();
 }
@@ -81,7 +78,7 @@ void Matrix::choose_way(const Library& library) {
   if (plain && facts_.layout == Layout::chunked && can_decode(facts_.filters)) {
     way_ = Way::chunks;
     read_fill(library);
-    find_chunks(library);
+    index_.reset(new ChunkIndex(facts_, plane_));
   } else if (plain && facts_.layout == Layout::contiguous) {
     /* The dataset may be in another file than the one that was asked for, by an external link. */
     const haddr_t at = H5Dget_offset(dataset_.get());
@@ -111,91 +108,6 @@ void Matrix::read_fill(const Library&) {
   if (facts_.number.swap) swap_bytes(fill_, 1, size_of(facts_.number.type));
 }
 
-#if defined(REGATTA_WITH_H5DCHUNK_ITER)
-namespace {
-
-struct Walk {
-  const std::vector<std::uint64_t>* chunk;
-  const std::vector<std::uint64_t>* plane;
-  std::uint64_t tiles_slow, tiles_fast;
-  std::vector<std::uint64_t> at, size;
-  std::vector<std::uint32_t> mask;
-  bool sound;
-};
-
-/* The types of two arguments differ between versions of the library. */
-template <class Mask, class Size>
-int note_chunk(const hsize_t* offset, Mask mask, haddr_t at, Size size, void* data) {
-  Walk& walk = *static_cast<Walk*>(data);
-  const std::size_t rank = walk.chunk->size();
-  for (std::size_t k = 0; k + 2 < rank; ++k) {
-    if (offset[k] / (*walk.chunk)[k] != (*walk.plane)[k] / (*walk.chunk)[k]) return 0;
-  }
-  const std::uint64_t j = offset[rank - 1] / (*walk.chunk)[rank - 1];
-  const std::uint64_t i = rank > 1 ? offset[rank - 2] / (*walk.chunk)[rank - 2] : 0;
-  if (i >= walk.tiles_slow || j >= walk.tiles_fast) {
-    walk.sound = false;
-    return 0;
-  }
-  const std::size_t index = static_cast<std::size_t>(i * walk.tiles_fast + j);
-  walk.at[index] = at;
-  walk.size[index] = size;
-  walk.mask[index] = static_cast<std::uint32_t>(mask);
-  return 0;
-}
-
-}  // namespace
-
-void Matrix::find_chunks(const Library&) {
-  const std::uint64_t tiles = tiles_slow() * tiles_fast();
-  if (tiles_slow() > most_addresses || tiles_fast() > most_addresses || tiles > most_addresses) return;
-  Walk walk;
-  walk.chunk = &facts_.chunk;
-  walk.plane = &plane_;
-  walk.tiles_slow = tiles_slow();
-  walk.tiles_fast = tiles_fast();
-  walk.at.resize(tiles);
-  walk.size.resize(tiles);
-  walk.mask.resize(tiles);
-  walk.sound = true;
-  if (H5Dchunk_iter(dataset_.get(), H5P_DEFAULT, &note_chunk, &walk) < 0 || !walk.sound) return;
-  char where[4096];
-  const ssize_t length = H5Fget_name(dataset_.get(), where, sizeof where);
-  if (length <= 0 || length >= static_cast<ssize_t>(sizeof where)) return;
-  fd_ = open(where, O_RDONLY | O_CLOEXEC);
-  if (fd_ < 0) return;
-  stored_.resize(tiles);
-  std::size_t first = tiles, last = tiles;
-  for (std::size_t k = 0; k < tiles; ++k) {
-    stored_[k] = Stored{walk.at[k], walk.size[k], walk.mask[k]};
-    if (walk.size[k] == 0) continue;
-    if (first == tiles) first = k;
-    last = k;
-  }
-  /* Versions differ in what they count offsets and addresses from: trusted is what leads to the same
-     bytes as the library's own reading. */
-  for (std::size_t k : {first, last}) {
-    if (k == tiles) continue;
-    const std::vector<hsize_t> offset = chunk_offset(k / tiles_fast(), k % tiles_fast());
-    hsize_t size = 0;
-    std::uint32_t mask = 0;
-    if (stored_[k].size > facts_.file_size ||
-        H5Dget_chunk_storage_size(dataset_.get(), offset.data(), &size) < 0 || size != stored_[k].size) {
-      return;
-    }
-    std::vector<unsigned char> one(size), two(size);
-    if (H5Dread_chunk(dataset_.get(), H5P_DEFAULT, offset.data(), &mask, one.data()) < 0) return;
-    if (pread(fd_, two.data(), size, static_cast<off_t>(stored_[k].at)) != static_cast<ssize_t>(size) ||
-        mask != stored_[k].mask || one != two) {
-      return;
-    }
-  }
-  addressed_ = true;
-}
-#else
-void Matrix::find_chunks(const Library&) { addressed_ = most_addresses == 0; }
-#endif
-
 std::size_t Matrix::memory() const {
   const std::uint64_t size = size_of(facts_.number.type);
   if (way_ == Way::chunks) {
@@ -203,17 +115,6 @@ std::size_t Matrix::memory() const {
     return static_cast<std::size_t>(bytes * (2 + facts_.filters.size() / 2));
   }
   return static_cast<std::size_t>(tile_slow_ * tile_fast_ * size);
-}
-
-std::vector<hsize_t> Matrix::chunk_offset(std::uint64_t i, std::uint64_t j) const {
-  const std::size_t rank = facts_.extents.size();
-  std::vector<hsize_t> offset(rank);
-  for (std::size_t k = 0; k + 2 < rank; ++k) {
-    offset[k] = plane_[k] / facts_.chunk[k] * facts_.chunk[k];
-  }
-  if (rank > 1) offset[rank - 2] = i * tile_slow_;
-  offset[rank - 1] = j * tile_fast_;
-  return offset;
 }
 
 /* Chunks are named as R counts them: from 1, in the order of R's dimensions. */
@@ -237,9 +138,9 @@ void Matrix::fill(std::size_t count, Scratch& scratch) const {
   for (std::size_t k = 0; k < count; ++k) std::memcpy(scratch.elements.data() + k * size, fill_, size);
 }
 
-/* The bytes of a chunk as they are stored; false if it has none. */
-bool Matrix::fetch_chunk(const std::vector<hsize_t>& offset, std::uint64_t index, Scratch& scratch,
-                         std::size_t* size, std::uint32_t* mask) const {
+/* The bytes of a chunk as they are stored; false if it has none. Without knowing where it is: on R's thread. */
+bool Matrix::fetch_chunk(const std::vector<hsize_t>& offset, const Stored* known, Scratch& scratch, std::size_t* size,
+                         std::uint32_t* mask) const {
   const auto check = [&](std::uint64_t bytes) {
     if (bytes > facts_.file_size) {
       fail_chunk(offset, "it is said to have " + std::to_string(bytes) + " bytes, the file has " +
@@ -248,12 +149,11 @@ bool Matrix::fetch_chunk(const std::vector<hsize_t>& offset, std::uint64_t index
     *size = static_cast<std::size_t>(bytes);
     if (scratch.stored.size() < *size) scratch.stored.resize(*size);
   };
-  if (addressed_) {
-    const Stored& stored = stored_[static_cast<std::size_t>(index)];
-    if (stored.size == 0) return false;
-    check(stored.size);
-    *mask = stored.mask;
-    pread_all(scratch.stored.data(), *size, stored.at);
+  if (known) {
+    if (known->size == 0) return false;
+    check(known->size);
+    *mask = known->mask;
+    pread_all(index_->fd(), scratch.stored.data(), *size, known->at);
     return true;
   }
   const Library library;
@@ -272,15 +172,15 @@ bool Matrix::fetch_chunk(const std::vector<hsize_t>& offset, std::uint64_t index
   return true;
 }
 
-void Matrix::read_chunk(std::uint64_t i, std::uint64_t j, Scratch& scratch, Tile* tile) const {
-  const std::vector<hsize_t> offset = chunk_offset(i, j);
+void Matrix::read_chunk(const Stored* known, std::uint64_t i, std::uint64_t j, Scratch& scratch, Tile* tile) const {
+  const std::vector<hsize_t> offset = chunk_offset(facts_, plane_, i, j);
   const std::size_t size = size_of(facts_.number.type);
   const std::size_t elements = static_cast<std::size_t>(product(facts_.chunk));
   const std::size_t plane = static_cast<std::size_t>(tile_slow_ * tile_fast_);
   tile->stride = static_cast<std::size_t>(tile_fast_);
   std::size_t stored = 0;
   std::uint32_t mask = 0;
-  if (!fetch_chunk(offset, i * tiles_fast() + j, scratch, &stored, &mask)) {
+  if (!fetch_chunk(offset, known, scratch, &stored, &mask)) {
     fill(plane, scratch);
     tile->data = scratch.elements.data();
     return;
@@ -317,9 +217,9 @@ void Matrix::read_chunk(std::uint64_t i, std::uint64_t j, Scratch& scratch, Tile
   tile->data = out;
 }
 
-void Matrix::pread_all(unsigned char* to, std::size_t size, std::uint64_t at) const {
+void Matrix::pread_all(int fd, unsigned char* to, std::size_t size, std::uint64_t at) const {
   while (size > 0) {
-    const ssize_t got = pread(fd_, to, size, static_cast<off_t>(at));
+    const ssize_t got = pread(fd, to, size, static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
       throw failure("cannot read " + std::to_string(size) + " bytes of " +
@@ -342,10 +242,10 @@ void Matrix::read_bytes(Tile* tile, Scratch& scratch) const {
   scratch.elements.resize(std::max(scratch.elements.size(), tile->slow * bytes));
   unsigned char* const to = scratch.elements.data();
   if (tile->fast == fast_) {
-    pread_all(to, tile->slow * bytes, at_ + line * fast_ * size);
+    pread_all(fd_, to, tile->slow * bytes, at_ + line * fast_ * size);
   } else {
     for (std::size_t k = 0; k < tile->slow; ++k) {
-      pread_all(to + k * bytes, bytes, at_ + ((line + k) * fast_ + tile->fast_at) * size);
+      pread_all(fd_, to + k * bytes, bytes, at_ + ((line + k) * fast_ + tile->fast_at) * size);
     }
   }
   if (facts_.number.swap) swap_bytes(to, tile->slow * tile->fast, size);
@@ -421,16 +321,32 @@ void Matrix::read_library(Tile* tile, Scratch& scratch) const {
   tile->stride = tile->fast;
 }
 
-Tile Matrix::read(std::uint64_t i, std::uint64_t j, Scratch& scratch) const {
+Located Matrix::locate(Tiles slow, Tiles fast) const {
+  Located found;
+  found.matrix_ = this;
+  found.anywhere_ = way_ == Way::bytes;
+  if (way_ != Way::chunks) return found;
+  ChunkTable& table = found.chunks_;
+  table.slow_at = slow.at[0];
+  table.fast_at = fast.at[0];
+  table.width = static_cast<std::size_t>(fast.at[fast.size - 1] - fast.at[0]) + 1;
+  table.stored.assign((static_cast<std::size_t>(slow.at[slow.size - 1] - slow.at[0]) + 1) * table.width, Stored{0, 0, 0});
+  const Library library;
+  found.anywhere_ = index_->find(library, dataset_, slow, fast, &table);
+  return found;
+}
+
+Tile Located::read(std::uint64_t i, std::uint64_t j, Scratch& scratch) const {
+  const Matrix& from = *matrix_;
   Tile tile;
-  tile.slow_at = i * tile_slow_;
-  tile.fast_at = j * tile_fast_;
-  tile.slow = static_cast<std::size_t>(std::min(tile_slow_, slow_ - tile.slow_at));
-  tile.fast = static_cast<std::size_t>(std::min(tile_fast_, fast_ - tile.fast_at));
-  switch (way_) {
-    case Way::chunks: read_chunk(i, j, scratch, &tile); break;
-    case Way::bytes: read_bytes(&tile, scratch); break;
-    case Way::library: read_library(&tile, scratch); break;
+  tile.slow_at = i * from.tile_slow_;
+  tile.fast_at = j * from.tile_fast_;
+  tile.slow = static_cast<std::size_t>(std::min(from.tile_slow_, from.slow_ - tile.slow_at));
+  tile.fast = static_cast<std::size_t>(std::min(from.tile_fast_, from.fast_ - tile.fast_at));
+  switch (from.way_) {
+    case Matrix::Way::chunks: from.read_chunk(anywhere_ ? &chunks_.at(i, j) : nullptr, i, j, scratch, &tile); break;
+    case Matrix::Way::bytes: from.read_bytes(&tile, scratch); break;
+    case Matrix::Way::library: from.read_library(&tile, scratch); break;
   }
   return tile;
 }

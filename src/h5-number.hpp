@@ -93,9 +93,9 @@ inline T element_at(const unsigned char* data, std::size_t i) {
   return value;
 }
 
-/* Calls f with a value of the C++ type of the elements. */
+/* Calls f with a value of the C++ type of the elements, of the types that datasets are written in. */
 template <class F>
-auto with_type(Type type, F&& f) -> decltype(f(double())) {
+auto with_written_type(Type type, F&& f) -> decltype(f(double())) {
   switch (type) {
     case Type::i8: return f(std::int8_t());
     case Type::u8: return f(std::uint8_t());
@@ -103,11 +103,19 @@ auto with_type(Type type, F&& f) -> decltype(f(double())) {
     case Type::u16: return f(std::uint16_t());
     case Type::i32: return f(std::int32_t());
     case Type::u32: return f(std::uint32_t());
+    case Type::f32: return f(float());
+    default: return f(double());
+  }
+}
+
+/* The same for all types. */
+template <class F>
+auto with_type(Type type, F&& f) -> decltype(f(double())) {
+  switch (type) {
     case Type::i64: return f(std::int64_t());
     case Type::u64: return f(std::uint64_t());
     case Type::f16: return f(Half());
-    case Type::f32: return f(float());
-    default: return f(double());
+    default: return with_written_type(type, f);
   }
 }
 

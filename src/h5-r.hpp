@@ -137,7 +137,7 @@ inline std::uint64_t checked_size(std::uint64_t a, std::uint64_t b) {
 
 inline unsigned threads_of(SEXP value) {
   const int threads = INTEGER(value)[0];
-  return threads <= 1 || !threads_may_call() ? 1U : static_cast<unsigned>(threads);
+  return threads <= 1 ? 1U : static_cast<unsigned>(threads);
 }
 
 inline SEXP r_failure(const Failure& failure) {

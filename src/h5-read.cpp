@@ -106,21 +106,22 @@ bool read_part(const Matrix& matrix, const Selection& slow, const Selection& fas
   const Axis lines = cut(slow, matrix.slow(), matrix.tile_slow());
   const Axis columns = cut(fast, matrix.fast(), matrix.tile_fast());
   const std::uint64_t width = fast.size(matrix.fast());
-  const std::uint64_t tiles =
-      static_cast<std::uint64_t>(lines.tiles.size()) * static_cast<std::uint64_t>(columns.tiles.size());
   std::atomic<bool> rounded(false);
   PerThread<Scratch> scratch;
-  parallelFor(std::uint64_t(0), tiles, [&](std::uint64_t k) {
-    const std::size_t i = static_cast<std::size_t>(k / columns.tiles.size());
-    const std::size_t j = static_cast<std::size_t>(k % columns.tiles.size());
-    const Tile tile = matrix.read(lines.tiles[i], columns.tiles[j], scratch.local());
-    const bool lost = with_type(matrix.type(), [&](auto type) {
-      using T = decltype(type);
-      return target.integer ? put_tile<T>(tile, lines, i, columns, j, width, target.integer)
-                            : put_tile<T>(tile, lines, i, columns, j, width, target.real);
-    });
-    if (lost) rounded.store(true, std::memory_order_relaxed);
-  }, threads);
+  each_band(matrix, lines.tiles, columns.tiles,
+            [&](const Located& tiles, std::size_t a, std::size_t a_end, std::size_t b, std::size_t b_end) {
+    const std::size_t across = b_end - b;
+    parallelFor(std::size_t(0), (a_end - a) * across, [&](std::size_t k) {
+      const std::size_t i = a + k / across, j = b + k % across;
+      const Tile tile = tiles.read(lines.tiles[i], columns.tiles[j], scratch.local());
+      const bool lost = with_type(matrix.type(), [&](auto type) {
+        using T = decltype(type);
+        return target.integer ? put_tile<T>(tile, lines, i, columns, j, width, target.integer)
+                              : put_tile<T>(tile, lines, i, columns, j, width, target.real);
+      });
+      if (lost) rounded.store(true, std::memory_order_relaxed);
+    }, tiles.threads(threads));
+  });
   return rounded.load();
 }
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "h5-dataset.hpp"
+#include "h5-matrix.hpp"
 
 namespace regatta {
 namespace h5 {

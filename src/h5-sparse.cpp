@@ -3,13 +3,14 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include <regatta/core/for.hpp>
 #include <regatta/core/local.hpp>
+#include <regatta/core/pipeline.hpp>
 #include <regatta/core/progress.hpp>
 
 #include "h5-number.hpp"
-#include "h5-ordered.hpp"
 
 /* Statistics of sparse matrices. The entries are cut into pieces of whole chunks; a piece is decoded and
    added up by one thread, and pieces are merged in their order. */
@@ -25,6 +26,9 @@ const std::uint64_t piece_entries = 131072;
 /* Entry of no cell: its row or column was not chosen. */
 const std::size_t nowhere = static_cast<std::size_t>(-1);
 
+/* Elements of a vector, from the first number to the one before the second. */
+typedef std::pair<std::uint64_t, std::uint64_t> Stretch;
+
 /* A vector of the file, read in stretches. */
 class Column {
  public:
@@ -36,12 +40,31 @@ class Column {
   const Matrix& matrix() const { return matrix_; }
   std::uint64_t size() const { return matrix_.fast(); }
 
+  /* Finds where elements are: those of stretches from `first` to `second`, which rise. */
+  Located locate(const std::vector<Stretch>& stretches) const {
+    const std::uint64_t line = 0, tile = matrix_.tile_fast();
+    std::vector<std::uint64_t> tiles;
+    for (const Stretch& one : stretches) {
+      for (std::uint64_t k = one.first / tile; k * tile < one.second; ++k) {
+        if (tiles.empty() || tiles.back() < k) tiles.push_back(k);
+      }
+    }
+    if (tiles.empty()) tiles.push_back(0);
+    return matrix_.locate(Tiles{&line, 1}, Tiles{tiles.data(), tiles.size()});
+  }
+
+  /* So many elements can be located at a time. */
+  std::uint64_t most() const {
+    std::uint64_t elements;
+    return __builtin_mul_overflow(most_located, matrix_.tile_fast(), &elements) ? UINT64_MAX : elements;
+  }
+
   /* Calls take(data, first, count) for the elements from `begin` to `end`, tile by tile. */
   template <class Take>
-  void read(std::uint64_t begin, std::uint64_t end, Scratch& scratch, Take take) const {
+  void read(const Located& tiles, std::uint64_t begin, std::uint64_t end, Scratch& scratch, Take take) const {
     const std::size_t bytes = size_of(matrix_.type());
     while (begin < end) {
-      const Tile tile = matrix_.read(0, begin / matrix_.tile_fast(), scratch);
+      const Tile tile = tiles.read(0, begin / matrix_.tile_fast(), scratch);
       const std::uint64_t stop = std::min<std::uint64_t>(end, tile.fast_at + tile.fast);
       take(tile.data + static_cast<std::size_t>(begin - tile.fast_at) * bytes, begin,
            static_cast<std::size_t>(stop - begin));
@@ -50,10 +73,10 @@ class Column {
   }
 
   /* The same as whole numbers. One below zero becomes one that is too large for any matrix. */
-  void read_whole(std::uint64_t begin, std::uint64_t end, Scratch& scratch,
+  void read_whole(const Located& tiles, std::uint64_t begin, std::uint64_t end, Scratch& scratch,
                   std::vector<std::uint64_t>* to) const {
     to->resize(static_cast<std::size_t>(end - begin));
-    read(begin, end, scratch, [&](const unsigned char* data, std::uint64_t first, std::size_t count) {
+    read(tiles, begin, end, scratch, [&](const unsigned char* data, std::uint64_t first, std::size_t count) {
       std::uint64_t* const out = to->data() + (first - begin);
       with_type(matrix_.type(), [&](auto type) {
         using T = decltype(type);
@@ -78,9 +101,13 @@ class Column {
 
 std::vector<std::uint64_t> read_pointers(const SparseNames& names, std::uint64_t entries) {
   const Column column(names.path, names.pointers);
-  std::vector<std::uint64_t> pointers;
+  std::vector<std::uint64_t> pointers, part;
   Scratch scratch;
-  column.read_whole(0, column.size(), scratch, &pointers);
+  for (std::uint64_t begin = 0, end; begin < column.size(); begin = end) {
+    end = begin + std::min(column.most(), column.size() - begin);
+    column.read_whole(column.locate({Stretch(begin, end)}), begin, end, scratch, &part);
+    pointers.insert(pointers.end(), part.begin(), part.end());
+  }
   const bool fine = !pointers.empty() && pointers.front() == 0 && pointers.back() == entries &&
                     std::is_sorted(pointers.begin(), pointers.end());
   if (!fine) {
@@ -102,7 +129,8 @@ struct Desk {
 template <class Class>
 struct Piece {
   Totals<Class> major, minor;
-  std::size_t first; /* major index that the piece begins in */
+  std::uint64_t begin; /* its first entry */
+  std::size_t first;   /* major index that the piece begins in */
 };
 
 /* How many indices there are in each group. */
@@ -240,28 +268,37 @@ class Reduction {
         std::max<std::uint64_t>(piece_entries, of_minor ? minors_ * major_.count / 2 : 0);
     const std::uint64_t step = (least + chunk - 1) / chunk * chunk;
     const std::uint64_t pieces = (data_.size() + step - 1) / step;
+    const std::uint64_t together = std::max<std::uint64_t>(1, std::min(data_.most(), indices_.most()) / step);
     PerThread<Desk> desks;
-    Ordered<Piece<Class>> order(pieces, fitting_threads(limits, step, of_minor != nullptr));
     std::unique_ptr<ProgressBar> bar(limits.progress ? new ProgressBar(pieces) : nullptr);
-    order.run(
-        [&](std::uint64_t k, Piece<Class>& piece) {
-          const std::uint64_t begin = k * step;
-          make(begin, std::min(begin + step, data_.size()), of_major != nullptr, of_minor != nullptr,
-               desks.local(), &piece);
-          if (bar) ++*bar;
-        },
-        [&](std::uint64_t, Piece<Class>& piece) {
-          const std::size_t cells = of_major ? piece.major.count.size() : 0;
-          for (std::size_t c = 0; c < cells; ++c) {
-            const std::size_t at = c % minor_.count * majors + piece.first + c / minor_.count;
-            by_major.merge(at, piece.major, c, wanted_);
-          }
-          for (std::size_t c = 0; of_minor && c < by_minor.count.size(); ++c) {
-            if (piece.minor.count[c] + piece.minor.missing[c] > 0) {
-              by_minor.merge(c, piece.minor, c, wanted_);
-            }
-          }
-        });
+    const auto merge = [&](const Piece<Class>& piece) {
+      const std::size_t cells = of_major ? piece.major.count.size() : 0;
+      for (std::size_t c = 0; c < cells; ++c) {
+        const std::size_t at = c % minor_.count * majors + piece.first + c / minor_.count;
+        by_major.merge(at, piece.major, c, wanted_);
+      }
+      for (std::size_t c = 0; of_minor && c < by_minor.count.size(); ++c) {
+        if (piece.minor.count[c] + piece.minor.missing[c] > 0) by_minor.merge(c, piece.minor, c, wanted_);
+      }
+    };
+    for (std::uint64_t from = 0; from < pieces; from += together) {
+      std::uint64_t next = from;
+      const std::uint64_t stop = std::min(pieces, from + together);
+      const std::vector<Stretch> here = {Stretch(from * step, std::min(stop * step, data_.size()))};
+      const Located data = data_.locate(here), indices = indices_.locate(here);
+      const unsigned threads = std::min(data.threads(limits.threads), indices.threads(limits.threads));
+      parallelPipeline<Piece<Class>>(
+          [&](Piece<Class>& piece) {
+            piece.begin = next * step;
+            return next++ < stop;
+          },
+          [&](Piece<Class>& piece) {
+            make(data, indices, std::min(piece.begin + step, data_.size()), of_major != nullptr, of_minor != nullptr,
+                 desks.local(), &piece);
+            if (bar) ++*bar;
+          },
+          merge, 0, std::min(threads, fitting_threads(limits, step, of_minor != nullptr)));
+    }
     if (of_major && majors > 0) add_zeros(names_, sizes_of(minor_, minors_), majors, wanted_, &by_major);
     if (of_minor && minors_ > 0) add_zeros(names_, sizes_of(major_, majors), minors_, wanted_, &by_minor);
     if (of_major) finish(by_major, wanted_, of_major);
@@ -279,14 +316,15 @@ class Reduction {
   }
 
   /* Where each entry counts, and what they come to. */
-  void make(std::uint64_t begin, std::uint64_t end, bool by_major, bool by_minor, Desk& desk,
+  void make(const Located& data, const Located& indices, std::uint64_t end, bool by_major, bool by_minor, Desk& desk,
             Piece<Class>* piece) const {
+    const std::uint64_t begin = piece->begin;
     const std::size_t count = static_cast<std::size_t>(end - begin);
     desk.values.resize(std::max(desk.values.size(), count * sizeof(T)));
-    data_.read(begin, end, desk.data, [&](const unsigned char* from, std::uint64_t first, std::size_t n) {
+    data_.read(data, begin, end, desk.data, [&](const unsigned char* from, std::uint64_t first, std::size_t n) {
       std::memcpy(desk.values.data() + (first - begin) * sizeof(T), from, n * sizeof(T));
     });
-    indices_.read_whole(begin, end, desk.indices, &desk.minor);
+    indices_.read_whole(indices, begin, end, desk.indices, &desk.minor);
     /* The last major index that begins at `begin` or before has the entry, as empty ones begin there too. */
     const auto after = std::upper_bound(pointers_.begin(), pointers_.end(), begin);
     std::size_t now = static_cast<std::size_t>(after - pointers_.begin()) - 1;
@@ -398,15 +436,17 @@ void read_sparse(const SparseNames& names, std::uint64_t majors, std::uint64_t m
     std::vector<double> values;
   };
   PerThread<Reader> readers;
-  parallelFor(std::size_t(0), runs.size(), [&](std::size_t i) {
+  const auto stretch = [&](const Run& run) {
+    return Stretch(file.pointers[chosen(run.first)], file.pointers[chosen(run.first + run.count - 1) + 1]);
+  };
+  const auto read_run = [&](const Located& data, const Located& indices, std::size_t i) {
     Reader& reader = readers.local();
     Found& out = found[i];
     out.rounded = false;
-    const std::uint64_t begin = file.pointers[chosen(runs[i].first)];
-    const std::uint64_t end = file.pointers[chosen(runs[i].first + runs[i].count - 1) + 1];
-    file.indices.read_whole(begin, end, reader.indices, &reader.minor);
+    const std::uint64_t begin = stretch(runs[i]).first, end = stretch(runs[i]).second;
+    file.indices.read_whole(indices, begin, end, reader.indices, &reader.minor);
     reader.values.resize(static_cast<std::size_t>(end - begin));
-    file.data.read(begin, end, reader.data, [&](const unsigned char* from, std::uint64_t first, std::size_t count) {
+    file.data.read(data, begin, end, reader.data, [&](const unsigned char* from, std::uint64_t first, std::size_t count) {
       with_type(file.data.matrix().type(), [&](auto type) {
         using T = decltype(type);
         for (std::size_t k = 0; k < count; ++k) {
@@ -435,7 +475,18 @@ void read_sparse(const SparseNames& names, std::uint64_t majors, std::uint64_t m
       }
       out.entries.push_back(out.index.size() - before);
     }
-  }, threads);
+  };
+  const std::uint64_t most = std::min(file.data.most(), file.indices.most());
+  for (std::size_t from = 0, to; from < runs.size(); from = to) {
+    std::vector<Stretch> here;
+    for (to = from; to < runs.size(); ++to) {
+      if (to > from && stretch(runs[to]).second - here[0].first > most) break;
+      here.push_back(stretch(runs[to]));
+    }
+    const Located data = file.data.locate(here), indices = file.indices.locate(here);
+    parallelFor(from, to, [&](std::size_t i) { read_run(data, indices, i); },
+                std::min(data.threads(threads), indices.threads(threads)));
+  }
   part->rounded = false;
   part->pointers.assign(1, 0.0);
   std::uint64_t all = 0;

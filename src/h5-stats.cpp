@@ -4,9 +4,9 @@
 #include <memory>
 
 #include <regatta/core/local.hpp>
+#include <regatta/core/pipeline.hpp>
 #include <regatta/core/progress.hpp>
 
-#include "h5-ordered.hpp"
 #include "h5-sweep.hpp"
 
 /* Statistics of lines and columns, tile by tile. A tile is decoded, its partial results are computed
@@ -119,8 +119,10 @@ bool any_missing(const Lines& lines) {
   return found;
 }
 
+/* What comes of a tile: the a-th of the chosen lines of tiles, the b-th of the columns. */
 template <class Class>
 struct Part {
+  std::size_t a, b;
   Totals<Class> fast, slow;
 };
 
@@ -461,55 +463,66 @@ void lay_out(const Tile& tile, const Stretch& slow, const Stretch& fast, Desk* d
 }
 
 template <class T>
-void reduce_as(const Matrix& matrix, const Groups& slow, const Groups& fast, const Wanted& wanted,
-               const Limits& limits, Results* of_fast, Results* of_slow) {
+unsigned reduce_as(const Matrix& matrix, const Groups& slow, const Groups& fast, const Wanted& wanted,
+                   const Limits& limits, Results* of_fast, Results* of_slow) {
   typedef ClassOf<T> Class;
   const std::vector<Stretch> lines = cut(slow, matrix.slow(), matrix.tile_slow());
   const std::vector<Stretch> columns = cut(fast, matrix.fast(), matrix.tile_fast());
   Totals<Class> fast_totals, slow_totals;
   if (of_fast) fast_totals.begin(static_cast<std::size_t>(matrix.fast() * slow.count), wanted);
   if (of_slow) slow_totals.begin(static_cast<std::size_t>(matrix.slow() * fast.count), wanted);
-  const std::uint64_t tiles =
-      static_cast<std::uint64_t>(lines.size()) * static_cast<std::uint64_t>(columns.size());
+  std::vector<std::uint64_t> down, across;
+  for (const Stretch& one : lines) down.push_back(one.tile);
+  for (const Stretch& one : columns) across.push_back(one.tile);
   PerThread<Desk> desks;
-  Ordered<Part<Class>> order(tiles, limits.threads);
-  std::unique_ptr<ProgressBar> bar(limits.progress ? new ProgressBar(tiles) : nullptr);
-  order.run(
-      [&](std::uint64_t k, Part<Class>& part) {
-        const Stretch& line = lines[static_cast<std::size_t>(k / columns.size())];
-        const Stretch& column = columns[static_cast<std::size_t>(k % columns.size())];
-        Desk& desk = desks.local();
-        lay_out<T>(matrix.read(line.tile, column.tile, desk.scratch), line, column, &desk);
-        add_tile<T>(&desk, wanted, of_fast != nullptr, of_slow != nullptr, &part);
-        if (bar) ++*bar;
-      },
-      [&](std::uint64_t k, Part<Class>& part) {
-        const Stretch& line = lines[static_cast<std::size_t>(k / columns.size())];
-        const Stretch& column = columns[static_cast<std::size_t>(k % columns.size())];
-        const std::size_t row_at = static_cast<std::size_t>(line.tile * matrix.tile_slow());
-        const std::size_t column_at = static_cast<std::size_t>(column.tile * matrix.tile_fast());
-        const std::size_t width = column.size(), height = line.size();
-        for (std::size_t q = 0; of_fast && q < line.runs.size(); ++q) {
-          const std::size_t whole = line.runs[q].group * static_cast<std::size_t>(matrix.fast());
-          for (std::size_t c = 0; c < width; ++c) {
-            fast_totals.merge(whole + column_at + column.at(c), part.fast, q * width + c, wanted);
-          }
-        }
-        for (std::size_t p = 0; of_slow && p < column.runs.size(); ++p) {
-          const std::size_t whole = column.runs[p].group * static_cast<std::size_t>(matrix.slow());
-          for (std::size_t r = 0; r < height; ++r) {
-            slow_totals.merge(whole + row_at + line.at(r), part.slow, r * column.runs.size() + p, wanted);
-          }
-        }
-      });
+  unsigned threads = limits.threads;
+  std::unique_ptr<ProgressBar> bar(limits.progress ? new ProgressBar(down.size() * across.size()) : nullptr);
+  const auto merge = [&](const Part<Class>& part) {
+    const Stretch &line = lines[part.a], &column = columns[part.b];
+    const std::size_t row_at = static_cast<std::size_t>(line.tile * matrix.tile_slow());
+    const std::size_t column_at = static_cast<std::size_t>(column.tile * matrix.tile_fast());
+    const std::size_t width = column.size(), height = line.size();
+    for (std::size_t q = 0; of_fast && q < line.runs.size(); ++q) {
+      const std::size_t whole = line.runs[q].group * static_cast<std::size_t>(matrix.fast());
+      for (std::size_t c = 0; c < width; ++c) {
+        fast_totals.merge(whole + column_at + column.at(c), part.fast, q * width + c, wanted);
+      }
+    }
+    for (std::size_t p = 0; of_slow && p < column.runs.size(); ++p) {
+      const std::size_t whole = column.runs[p].group * static_cast<std::size_t>(matrix.slow());
+      for (std::size_t r = 0; r < height; ++r) {
+        slow_totals.merge(whole + row_at + line.at(r), part.slow, r * column.runs.size() + p, wanted);
+      }
+    }
+  };
+  each_band(matrix, down, across,
+            [&](const Located& tiles, std::size_t a, std::size_t a_end, std::size_t b, std::size_t b_end) {
+    threads = tiles.threads(threads);
+    std::size_t next = 0;
+    const std::size_t width = b_end - b, count = (a_end - a) * width;
+    parallelPipeline<Part<Class>>(
+        [&](Part<Class>& part) {
+          part.a = a + next / width;
+          part.b = b + next % width;
+          return next++ < count;
+        },
+        [&](Part<Class>& part) {
+          Desk& desk = desks.local();
+          lay_out<T>(tiles.read(down[part.a], across[part.b], desk.scratch), lines[part.a], columns[part.b], &desk);
+          add_tile<T>(&desk, wanted, of_fast != nullptr, of_slow != nullptr, &part);
+          if (bar) ++*bar;
+        },
+        merge, 0, threads);
+  });
   if (of_fast) finish(fast_totals, wanted, of_fast);
   if (of_slow) finish(slow_totals, wanted, of_slow);
+  return threads;
 }
 
 }  // namespace
 
-void reduce(const Matrix& matrix, const Groups& slow, const Groups& fast, const Wanted& wanted,
-            const Limits& limits, Results* of_fast, Results* of_slow) {
+unsigned reduce(const Matrix& matrix, const Groups& slow, const Groups& fast, const Wanted& wanted,
+                const Limits& limits, Results* of_fast, Results* of_slow) {
   /* A thread holds a tile in three forms and the partial results of four; more threads than fit into the
      memory do not take part. */
   Limits fitting = limits;
@@ -518,8 +531,8 @@ void reduce(const Matrix& matrix, const Groups& slow, const Groups& fast, const 
                       4.0 * 64.0 * static_cast<double>(matrix.tile_slow() + matrix.tile_fast());
   const double most = std::max(1.0, limits.memory / each);
   if (most < fitting.threads) fitting.threads = static_cast<unsigned>(most);
-  with_type(matrix.type(), [&](auto type) {
-    reduce_as<decltype(type)>(matrix, slow, fast, wanted, fitting, of_fast, of_slow);
+  return with_type(matrix.type(), [&](auto type) {
+    return reduce_as<decltype(type)>(matrix, slow, fast, wanted, fitting, of_fast, of_slow);
   });
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "h5-dataset.hpp"
+#include "h5-matrix.hpp"
 #include "h5-totals.hpp"
 
 namespace regatta {
@@ -30,9 +30,9 @@ struct Limits {
 };
 
 /* In one pass: statistics of each fast index over the slow ones, of each slow index over the fast
-   ones, or both; a null pointer is not wanted. */
-void reduce(const Matrix& matrix, const Groups& slow, const Groups& fast, const Wanted& wanted,
-            const Limits& limits, Results* of_fast, Results* of_slow);
+   ones, or both; a null pointer is not wanted. Returns how many threads could take part. */
+unsigned reduce(const Matrix& matrix, const Groups& slow, const Groups& fast, const Wanted& wanted,
+                const Limits& limits, Results* of_fast, Results* of_slow);
 
 template <class Class>
 void finish(const Totals<Class>& totals, const Wanted& wanted, Results* results) {

@@ -101,21 +101,6 @@ void shuffle_bytes(const unsigned char* from, std::size_t size, std::size_t elem
   }
 }
 
-/* Calls f with a value of the C++ type of the elements. */
-template <class F>
-void with_written(Type type, F&& f) {
-  switch (type) {
-    case Type::i8: return f(std::int8_t());
-    case Type::u8: return f(std::uint8_t());
-    case Type::i16: return f(std::int16_t());
-    case Type::u16: return f(std::uint16_t());
-    case Type::i32: return f(std::int32_t());
-    case Type::u32: return f(std::uint32_t());
-    case Type::f32: return f(float());
-    default: return f(double());
-  }
-}
-
 /* Compresses into the format of zlib. */
 class Deflater {
  public:
@@ -195,7 +180,7 @@ std::vector<std::vector<unsigned char>> encode_chunks(const Plan& plan, const Bl
   for (std::uint64_t i = 0; i < block.slow; i += plan.chunk[0]) {
     for (std::uint64_t j = 0; j < block.fast; j += plan.chunk[1]) {
       try {
-        with_written(plan.type, [&](auto type) {
+        with_written_type(plan.type, [&](auto type) {
           using T = decltype(type);
           if (block.real) {
             fill_chunk<T>(plan, block, block.real, i, j, plain.data());

@@ -204,6 +204,30 @@ test_that("results do not depend on the number of threads", {
   expect_identical(h5_stats(m, 1:2, all_stats, memory = 1), one)
 })
 
+test_that("threads read all chunks whose filters are decoded here, of every index that files have", {
+  skip_without_h5()
+  threads_of <- function(path, name, plane = NULL) {
+    fields <- unclass(h5_matrix(path, name, plane = plane))
+    regatta:::h5_call(
+      regatta:::ffi_h5_stats, fields$path, fields$name, fields$plane, list(NULL, NULL), c(1L, 1L),
+      c(TRUE, FALSE, FALSE, FALSE, TRUE, TRUE, FALSE), 2L, 2^26
+    )$threads
+  }
+  direct <- list(
+    types.h5 = c("fletcher/le-i4", "lzf/le-i4"), shapes.h5 = c("one", "none", "part", "mask"),
+    latest.h5 = c("fixed", "array", "tree", "one"), userblock.h5 = c("x", "z"), links.h5 = c("out", "out-gzip", "soft")
+  )
+  for (file in names(direct)) {
+    if (!file.exists(file.path(files, file))) next
+    for (name in direct[[file]]) expect_identical(threads_of(file.path(files, file), name), 2, label = name)
+  }
+  expect_identical(threads_of(h5_file(files, "shapes.h5"), "three", 2), 2)
+  # What only libhdf5 decodes is for R's thread.
+  for (name in intersect("nbit", h5_ls(h5_file(files, "types.h5"))$name)) {
+    expect_identical(threads_of(file.path(files, "types.h5"), name), 1, label = name)
+  }
+})
+
 test_that("a damaged chunk is an error whatever the margin and the threads", {
   skip_without_h5()
   m <- h5_matrix(h5_file(files, "damaged.h5"), "checksum")

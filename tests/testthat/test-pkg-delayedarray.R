@@ -53,7 +53,7 @@ test_that("statistics of a delayed array are those of HDF5Array, and take the fu
 })
 
 test_that("sparse matrices are seeds, and what HDF5Array has opened is converted", {
-  # rhdf5 leaves libhdf5 by an error of R here, and its lock taken: other threads would wait for ever.
+  # rhdf5 leaves libhdf5 by an error of R here, and its lock taken: other threads that called it would wait for ever.
   run_delayed(c(
     "b <- TENxMatrix(system.file('extdata', 'example-10x.h5', package = 'regatta'), 'matrix')",
     "s <- as_h5_matrix(b)",
@@ -62,6 +62,7 @@ test_that("sparse matrices are seeds, and what HDF5Array has opened is converted
     "same(as.matrix(a), as.matrix(b), 'values'); same(as.matrix(a[9:3, 5:6]), as.matrix(b[9:3, 5:6]), 'part')",
     "same(colSums2(a), colSums2(b), 'colSums2'); same(rowVars(a), rowVars(b), 'rowVars')",
     "same(colSums(a), colSums(b), 'colSums'); same(as.matrix(a * 2), as.matrix(b) * 2, 'delayed')",
+    "same(h5_col_sums(m, threads = 2L), colSums(x), 'threads')",
     "h <- HDF5Array('one.h5', 'x')",
     "stopifnot(inherits(as_h5_matrix(h), 'h5_matrix'), identical(as_h5_matrix(h)[], x), identical(as_h5_matrix(t(h))[], t(x)))",
     "stopifnot(identical(as_h5_matrix(DelayedArray(m)), m))",
