@@ -4,7 +4,7 @@
 # whether shared vectors are serialised as handles now, list(send, pid), where somebody has said so.
 # `h5_about`, what the package was built with for HDF5, FALSE without; `pid`, the process that loaded
 # the package; `wires`, what is known of the nodes of clusters; `reading`, whether a message of one is
-# being read; `abandoned`, runs on clusters that nobody has any more and that are to be stopped;
+# being read; `abandoned` and `abandoned_remote`, runs on clusters that nobody has any more and that are to be stopped;
 # `delayedarray`, the environment of the methods for that package; `servers`, the fork servers by what they have
 # loaded.
 the <- new.env(parent = emptyenv())
@@ -16,6 +16,7 @@ the$handles <- NULL
 the$wires <- new.env(parent = emptyenv())
 the$reading <- FALSE
 the$abandoned <- list()
+the$abandoned_remote <- list()
 the$h5_about <- NULL
 the$pid <- NULL
 the$delayedarray <- NULL

@@ -1,9 +1,9 @@
-# Nodes in an allocation of Slurm: one srun brings all of them, which is quicker than one for each. They
-# have their secret from srun's stdin, and their number from Slurm.
+# Workers in an allocation of Slurm: one srun brings an agent to each of its hosts, which is quicker than one
+# for each. They have their secret from srun's stdin, and their number from Slurm.
 
 cluster_slurm <- function(n = NULL, rscript = file.path(R.home("bin"), "Rscript"), env = NULL,
-                          srun = "srun", address = NULL, timeout = 60, deadline = 20,
-                          min_workers = 1) {
+                          srun = "srun", address = NULL, packages = NULL, timeout = 60,
+                          deadline = 20, min_workers = 1) {
   call <- sys.call()
   if (!nzchar(Sys.getenv("SLURM_JOB_ID"))) {
     signal_error(error_start(
@@ -28,15 +28,51 @@ cluster_slurm <- function(n = NULL, rscript = file.path(R.home("bin"), "Rscript"
     }
     address <- "127.0.0.1"
   }
+  packages <- check_packages(packages)
   need_crypto(call)
-  remote_start(n, address, deadline, timeout, min_workers, call, function(pool) {
-    line <- remote_line(pool, address, pool$port, "$SLURM_PROCID+0", timeout)
-    command <- c(
-      srun, sprintf("--ntasks=%d", n), "--overlap", "--kill-on-bad-exit=0", "--label",
-      "sh", "-c", launch_rscript(rscript, env)
-    )
-    list(launch_start(command, line, seq_len(n) - 1, "srun"))
-  })
+  workers <- slurm_workers(n, slurm_per_host())
+  pool <- remote_pool(workers, paste("srun", seq_along(workers)), address, deadline, packages,
+    function(pool, at, numbers) list(srun_launch(pool, at, numbers, rscript, env, srun)))
+  remote_start(pool, timeout, min_workers, call)
+}
+
+# The first start is one step for all hosts, in their order; one that was lost gets a step of its own, on
+# that host.
+srun_launch <- function(pool, at, numbers, rscript, env, srun) {
+  line <- remote_line(pool, pool$address, pool$port, sprintf("$SLURM_PROCID+%.0f", numbers[[1L]]))
+  where <- if (length(at) == 1L && length(pool$hosts) > 1L) {
+    c("--nodes=1", paste0("--relative=", at - 1L))
+  } else {
+    paste0("--nodes=", length(at))
+  }
+  command <- c(
+    srun, where, sprintf("--ntasks=%d", length(at)), "--ntasks-per-node=1", "--cpu-bind=none", "--overlap",
+    "--kill-on-bad-exit=0", "--label", "sh", "-c", launch_rscript(rscript, env)
+  )
+  launch_start(command, line, at, "srun")
+}
+
+# How many tasks each host of the allocation has: "2(x3),1" are four hosts.
+slurm_per_host <- function(text = Sys.getenv("SLURM_TASKS_PER_NODE")) {
+  parts <- strsplit(text, ",", fixed = TRUE)[[1L]]
+  if (length(parts) == 0L || !all(grepl("^[0-9]+([(]x[0-9]+[)])?$", parts))) {
+    return(slurm_tasks())
+  }
+  each <- as.integer(sub("[(].*$", "", parts))
+  times <- ifelse(grepl("x", parts), sub("^.*x([0-9]+).*$", "\\1", parts), "1")
+  rep(each, as.integer(times))
+}
+
+# n workers on hosts that have places for so many, in turns if they are more.
+slurm_workers <- function(n, places) {
+  seats <- rep_len(rep(seq_along(places), places), max(n, sum(places)))
+  if (n <= sum(places)) {
+    # each host gets one before any gets a second
+    seats <- order(sequence(places), rep(seq_along(places), places))
+    seats <- rep(seq_along(places), places)[seats]
+  }
+  counts <- tabulate(seats[seq_len(n)], length(places))
+  counts[counts > 0L]
 }
 
 slurm_tasks <- function() {

@@ -1,8 +1,10 @@
-# Nodes on hosts that ssh reaches. One ssh for each host, all at the same time, brings that host's nodes
-# and the tunnel by which they reach the session, which listens on its own machine only.
+# Workers on hosts that ssh reaches. One ssh for each host, all at the same time, brings that host's agent,
+# which has the workers, and the tunnel by which it reaches the session, which listens on its own machine
+# only.
 
 cluster_ssh <- function(hosts, workers = 1, rscript = "Rscript", env = NULL, ssh = "ssh",
-                        tunnel = TRUE, address = NULL, timeout = 60, deadline = 20, min_workers = 1) {
+                        tunnel = TRUE, address = NULL, packages = NULL, timeout = 60, deadline = 20,
+                        min_workers = 1) {
   if (!is.character(hosts) || length(hosts) == 0L || anyNA(hosts) || !all(nzchar(hosts)) ||
     any(startsWith(hosts, "-"))) {
     abort_argument("hosts", hosts, "names of hosts, such as \"name\" or \"user@name\"")
@@ -24,31 +26,26 @@ cluster_ssh <- function(hosts, workers = 1, rscript = "Rscript", env = NULL, ssh
   need_crypto(sys.call())
   workers <- as.integer(rep_len(workers, length(hosts)))
   min_workers <- check_count(min_workers, "min_workers", min = 0)
-  last <- cumsum(workers)
+  packages <- check_packages(packages)
   listen <- if (tunnel) "127.0.0.1" else address
-  remote_start(sum(workers), listen, deadline, timeout, min_workers, sys.call(), function(pool) {
-    lapply(seq_along(hosts), function(i) {
-      numbers <- seq(last[[i]] - workers[[i]], last[[i]] - 1)
-      ssh_launch(pool, hosts[[i]], numbers, rscript, env, ssh, tunnel, address, timeout)
+  pool <- remote_pool(workers, hosts, listen, deadline, packages, function(pool, at, numbers) {
+    lapply(seq_along(at), function(i) {
+      ssh_launch(pool, hosts[[at[[i]]]], at[[i]], numbers[[i]], rscript, env, ssh, tunnel)
     })
   })
+  remote_start(pool, timeout, min_workers, sys.call())
 }
 
-ssh_launch <- function(pool, host, numbers, rscript, env, ssh, tunnel, address, timeout) {
+ssh_launch <- function(pool, name, host, number, rscript, env, ssh, tunnel) {
   port <- if (tunnel) ssh_far_port() else pool$port
-  line <- remote_line(pool, if (tunnel) "127.0.0.1" else address, port, "$REGATTA_NUMBER+0", timeout)
-  # printf is part of the shell: what it prints is in nobody's list of processes
-  script <- sprintf(
-    "IFS= read -r line; i=%.0f; while [ $i -le %.0f ]; do printf '%%s\\n' \"$line\" | REGATTA_NUMBER=$i %s & i=$((i+1)); done; wait",
-    numbers[[1L]], numbers[[length(numbers)]], launch_rscript(rscript, env)
-  )
+  line <- remote_line(pool, if (tunnel) "127.0.0.1" else pool$address, port, number)
   forward <- sprintf("127.0.0.1:%d:127.0.0.1:%d", port, pool$port)
   command <- c(
     ssh, "-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3",
-    if (tunnel) c("-o", "ExitOnForwardFailure=yes", "-R", forward), "--", host,
-    paste("sh -c", shQuote(script))
+    if (tunnel) c("-o", "ExitOnForwardFailure=yes", "-R", forward), "--", name,
+    paste("sh -c", shQuote(launch_rscript(rscript, env)))
   )
-  launch_start(command, line, numbers, host)
+  launch_start(command, line, host, name)
 }
 
 # A port of the other host that is most likely free; if it is not, ssh says so and ends. Not from R's

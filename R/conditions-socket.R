@@ -53,10 +53,10 @@ error_crypto <- function(call = NULL) {
 }
 
 # `place` of the node in its cluster.
-error_node_lost <- function(node, place, reason) {
-  who <- sprintf("node %.0f (process %d on %s)", node$rank, node$pid, node$host)
+error_node_lost <- function(number, pid, host, place, reason) {
+  who <- sprintf("node %d (process %s on %s)", number, format_pid(pid), host)
   new_error(
     "regatta_error_socket", sprintf("%s is lost: %s", who, reason),
-    kind = "lost", errno = NA_integer_, reason = reason, node = place, pid = node$pid
+    kind = "lost", errno = NA_integer_, reason = reason, node = place, pid = pid
   )
 }

@@ -62,9 +62,10 @@ abort_argument <- function(argument, value, must, call = rlang::caller_env(), ad
 
 error_death <- function(index, name = NULL, pid = NA_integer_, try = 1L,
                         signal = NA_integer_, status = NA_integer_, peak_memory = NA_real_,
-                        oom = NA, oom_kills = NULL, backtrace = character(), call = NULL) {
+                        oom = NA, oom_kills = NULL, backtrace = character(), lost = NULL, call = NULL) {
   facts <- c(
     death_cause(signal, status, index, name, pid, try),
+    lost,
     if (isTRUE(peak_memory > 0)) paste("peak memory", format_bytes(peak_memory)),
     death_oom(signal, oom, oom_kills)
   )

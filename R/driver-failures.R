@@ -52,7 +52,7 @@ death_error <- function(run, event, row) {
   error_death(
     event$index, element_name(run, event$index), event$pid, event$try,
     signal = event$signal, status = event$status, peak_memory = event$peak,
-    oom = oom, oom_kills = kills, backtrace = backtrace, call = run$task$call
+    oom = oom, oom_kills = kills, backtrace = backtrace, lost = event$lost, call = run$task$call
   )
 }
 

@@ -1,8 +1,8 @@
-# Commands that run beside the session and bring nodes: ssh, srun. What they are to know comes on stdin
+# Commands that run beside the session and bring agents: ssh, srun. What they are to know comes on stdin
 # from a file that only this user can read; what they print is kept to be shown if they fail.
 
-# `command` is the words of a command, `line` its stdin.
-launch_start <- function(command, line, numbers, host) {
+# `command` is the words of a command, `line` its stdin; `hosts` are the numbers of those it is for.
+launch_start <- function(command, line, hosts, name) {
   folder <- tempfile("launch-")
   dir.create(folder, mode = "0700")
   files <- file.path(folder, c("stdin", "log", "pid"))
@@ -14,7 +14,7 @@ launch_start <- function(command, line, numbers, host) {
   )
   words <- c("-c", script, "launch", command)
   status <- system2("sh", vapply(words, shQuote, ""), wait = FALSE)
-  launch <- list(folder = folder, log = files[[2L]], pid_file = files[[3L]], numbers = numbers, host = host)
+  launch <- list(folder = folder, log = files[[2L]], pid_file = files[[3L]], hosts = hosts, name = name)
   launch$begun <- .Call(ffi_clock)
   launch
 }
@@ -36,10 +36,10 @@ launch_is_running <- function(launch) {
 launch_said <- function(launch) {
   lines <- tryCatch(suppressWarnings(readLines(launch$log)), error = function(e) character())
   lines <- lines[nzchar(trimws(lines))]
-  if (length(lines) > 0L) paste0(launch$host, ": ", utils::tail(lines, 3L))
+  if (length(lines) > 0L) paste0(launch$name, ": ", utils::tail(lines, 3L))
 }
 
-# `gently`: nodes were told to end, and the command ends with them.
+# `gently`: agents were told to end, and the command ends with them.
 launch_end <- function(launch, gently) {
   pid <- launch_pid(launch)
   until <- .Call(ffi_clock) + 5
@@ -48,12 +48,15 @@ launch_end <- function(launch, gently) {
   unlink(launch$folder, recursive = TRUE)
 }
 
-# What runs nodes, as one line of sh: `rscript`, words, and `env`, named strings.
+# What runs an agent, as lines of sh: `rscript`, words, and `env`, named strings. How R has ended is told, as
+# nobody else may do so.
 launch_rscript <- function(rscript, env) {
   settings <- sprintf("%s=%s", names(env), vapply(as.character(env), shQuote, ""))
-  code <- shQuote("regatta:::node_main()")
+  code <- shQuote("regatta:::agent_main()")
   paste(c(
     if (length(env) > 0L) c("env", settings), vapply(rscript, shQuote, ""),
-    "--no-echo --no-restore --no-save -e", code
+    "--no-echo --no-restore --no-save -e", paste0(code, "; s=$?;"),
+    "[ $s -le 128 ] || echo R was ended by signal $((s-128)) >&2;",
+    "[ $s -eq 0 ] || [ $s -gt 128 ] || echo R has ended with status $s >&2; exit $s"
   ), collapse = " ")
 }

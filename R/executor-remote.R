@@ -1,61 +1,191 @@
-# Clusters whose nodes have come by R/executor-remote-node.R: how they are recruited, and how package
-# parallel talks to them. `pool` is what the nodes of a cluster have in common: how they were launched,
-# the address that is listened at until they are there, and who was turned away.
+# The session's side of clusters on other hosts: what brings an agent to each host (R/executor-remote-launch.R),
+# who has come, and what the agents say (R/executor-remote-agent.R is the other end). A pool is what the
+# nodes of a cluster have in common. All in it are environments:
+#
+#   host   name, workers (how many it is to have), state, link, life (how often it has become ready), pids
+#          and last facts, why it is gone, how often and when it is started again
+#   seat   the place of one worker: host and number there; `holder`, the run whose elements it was given
+#          last, and `open`, how many of them have not ended; a call of package parallel and its value
+#
+# A host is "launched", "coming" (its agent has proved who it is), "ready", or "gone". One that is gone is
+# started again, after a pause that grows, until it has failed too often. While anybody may come the
+# pool listens; otherwise nobody is let in.
 
-# `launches`: what was started, each list(numbers, host, pid file, log), see R/executor-remote-launch.R.
-remote_pool <- function(n, address = "127.0.0.1", deadline = 20) {
+# `launch(pool, hosts)` starts what brings the agents of these hosts (numbers): launch_start().
+remote_pool <- function(workers, names, address, deadline, packages, launch) {
   pool <- new.env(parent = emptyenv())
   pool$pid <- Sys.getpid()
-  pool$n <- n
+  pool$address <- address
   pool$deadline <- deadline
-  pool$key <- link_secret()
-  pool$server <- socket_server(host = address)
-  pool$port <- socket_port(pool$server)
-  pool$gate <- .Call(ffi_gate_new, pool$server, pool$key, n, remote_handshake_seconds)
-  pool$links <- list() # of those that have proved themselves and not yet said who they are
-  pool$nodes <- list()
-  pool$refused <- character()
+  pool$packages <- packages
+  pool$launch <- launch
   pool$launches <- list()
+  pool$numbers <- list() # of those who may come: the host of each
+  pool$links <- list() # of those that have proved themselves and not yet said who they are
+  pool$refused <- character()
+  pool$news <- list() # by token, events that a run has not taken
+  pool$running <- list() # by token and host, what the workers of a run with limits do
+  pool$count <- 0
+  pool$looked <- .Call(ffi_clock)
+  pool$hosts <- lapply(seq_along(workers), function(h) remote_host(h, names[[h]], workers[[h]]))
+  pool$seats <- unlist(lapply(pool$hosts, remote_seats), recursive = FALSE)
   reg.finalizer(pool, remote_forget, onexit = TRUE)
   pool
 }
 
+remote_host <- function(number, name, workers) {
+  host <- new.env(parent = emptyenv())
+  host$number <- number
+  host$name <- name
+  host$workers <- workers
+  host$state <- "gone"
+  host$life <- 0
+  host$tries <- 0
+  host$due <- -Inf
+  host$reason <- "it was not started"
+  host
+}
+
+remote_seats <- function(host) {
+  lapply(seq_len(host$workers), function(at) {
+    seat <- new.env(parent = emptyenv())
+    seat$host <- host
+    seat$at <- at
+    seat$open <- 0
+    seat$calls <- 0
+    seat
+  })
+}
+
+seat_is_ready <- function(seat) seat$host$state == "ready"
+
+seat_pid <- function(seat) {
+  pids <- seat$host$pids
+  if (is.null(pids)) NA_integer_ else pids[[seat$at]]
+}
+
+# Before one that is gone for good is given up, seconds to wait before each new start.
+remote_pauses <- c(0, 1, 2, 4, 8)
+
+remote_is_final <- function(pool, host) host$state == "gone" && host$tries > length(remote_pauses)
+
+remote_may_come <- function(pool) {
+  any(vapply(pool$hosts, function(host) host$state %in% c("launched", "coming"), NA))
+}
+
 remote_handshake_seconds <- 5
 
-# The first line of a node; `number` is a number or names a variable, as node_number() reads it.
-remote_line <- function(pool, hosts, port, number, seconds) {
+# How many numbers there are for those who come while the pool listens.
+remote_numbers <- 65536
+
+remote_listen <- function(pool) {
+  if (is.null(pool$gate)) {
+    pool$key <- link_secret()
+    pool$server <- socket_server(host = pool$address)
+    pool$port <- socket_port(pool$server)
+    pool$gate <- .Call(ffi_gate_new, pool$server, pool$key, remote_numbers, remote_handshake_seconds)
+    pool$numbers <- list()
+  }
+}
+
+# Nobody is let in any more, and nothing is listened at.
+remote_close <- function(pool) {
+  if (!is.null(pool$gate)) {
+    .Call(ffi_gate_close, pool$gate)
+    close(pool$server)
+    for (event in pool$links) .Call(ffi_link_close, event$link, 0)
+    pool$links <- list()
+    pool$gate <- pool$server <- pool$key <- NULL
+  }
+}
+
+# The first line of an agent; `number` is a number or names a variable, as agent_number() reads it.
+remote_line <- function(pool, hosts, port, number) {
   paste(
-    paste(hosts, collapse = ","), port, number, paste(format(pool$key), collapse = ""), ceiling(seconds),
-    pool$deadline
+    paste(hosts, collapse = ","), port, number, paste(format(pool$key), collapse = ""),
+    remote_dial_seconds, pool$deadline
   )
 }
 
-# Until all nodes are there, or `seconds` are over, or nobody is left who could come.
-remote_recruit <- function(pool, seconds) {
-  until <- .Call(ffi_clock) + seconds
-  while (length(pool$nodes) < pool$n) {
-    remote_admit(pool)
-    left <- until - .Call(ffi_clock)
-    if (left <= 0 || remote_is_hopeless(pool)) {
-      break
-    }
-    .Call(ffi_link_wait, pool$gate, min(left, 0.25))
+# How long an agent tries to reach a session that may be busy.
+remote_dial_seconds <- 600
+
+remote_launch <- function(pool, hosts) {
+  remote_listen(pool)
+  numbers <- length(pool$numbers) + seq_along(hosts) - 1
+  pool$numbers <- c(pool$numbers, as.list(hosts))
+  for (host in pool$hosts[hosts]) {
+    host$state <- "launched"
+    host$launches <- list()
   }
-  # Nobody is let in any more, and nothing is listened at.
-  .Call(ffi_gate_close, pool$gate)
-  close(pool$server)
-  for (link in pool$links) .Call(ffi_link_close, link$link, 0)
-  pool$links <- list()
-  pool$key <- NULL
-  pool$nodes <- pool$nodes[order(vapply(pool$nodes, `[[`, 0, "number"))]
+  for (launch in pool$launch(pool, hosts, numbers)) {
+    pool$launches[[length(pool$launches) + 1L]] <- launch
+    for (host in pool$hosts[launch$hosts]) host$launches <- list(launch)
+  }
 }
 
+# What is to be done without waiting; whether anything was.
+remote_step <- function(pool) {
+  done <- FALSE
+  now <- .Call(ffi_clock)
+  # A session that was stopped has heard of nobody meanwhile.
+  away <- now - pool$looked > 2
+  pool$looked <- now
+  if (away) pool$back <- now
+  if (!is.null(pool$gate)) done <- remote_admit(pool)
+  for (host in pool$hosts) {
+    while (!is.null(host$link) && !is.null(message <- remote_next(pool, host))) {
+      remote_take(pool, host, message)
+      done <- TRUE
+    }
+    if (!is.null(host$link)) remote_mind(pool, host, now)
+    if (host$state == "launched") remote_mind_launch(pool, host)
+    if (host$state == "gone" && isTRUE(pool$keeps) && !remote_is_final(pool, host) && now >= host$due) {
+      remote_launch(pool, host$number)
+    }
+  }
+  if (!is.null(pool$gate) && !remote_may_come(pool)) remote_close(pool)
+  done
+}
+
+# Goes on for at most `seconds`, until something has happened.
+remote_pump <- function(pool, seconds) {
+  check_owner(pool$pid, pool$hosts[[1L]]$link)
+  if (!remote_step(pool) && seconds > 0) {
+    .Call(ffi_link_wait, pool$gate, min(seconds, remote_wait(pool)))
+    remote_step(pool)
+  }
+}
+
+remote_wait <- function(pool) {
+  gone <- vapply(pool$hosts, function(host) host$state == "gone" && !remote_is_final(pool, host), NA)
+  ending <- vapply(pool$hosts, function(host) !is.null(host$ended_at), NA)
+  if (any(ending)) 0.05 else if (remote_may_come(pool) || any(gone)) 0.25 else 1
+}
+
+remote_next <- function(pool, host) {
+  message <- tryCatch(link_take(host$link), regatta_error_socket = identity)
+  if (!inherits(message, "error")) {
+    return(message)
+  }
+  now <- .Call(ffi_clock)
+  if (is.null(host$ended_at)) host$ended_at <- now
+  if (!any(vapply(host$launches, launch_is_running, NA)) || now - host$ended_at > remote_last_words) {
+    remote_lose(pool, host, message$reason)
+  }
+  NULL
+}
+
+# After the end of a connection, seconds within which what has brought the agent says how that has ended.
+remote_last_words <- 1
+
 remote_admit <- function(pool) {
-  for (event in link_done(.Call(ffi_gate_step, pool$gate, link_settings(pool$deadline)), "let nodes in")) {
+  done <- FALSE
+  for (event in link_done(.Call(ffi_gate_step, pool$gate, link_settings(pool$deadline)), "let agents in")) {
     if (event$fate == "admitted") {
       pool$links[[length(pool$links) + 1L]] <- event
-    } else if (length(pool$refused) < 1000L) {
-      pool$refused <- c(pool$refused, sprintf("%s: %s", event$peer, remote_fates[[event$fate]]))
+    } else {
+      remote_refuse(pool, event, remote_fates[[event$fate]])
     }
   }
   waiting <- pool$links
@@ -65,12 +195,20 @@ remote_admit <- function(pool) {
     if (is.null(message)) {
       pool$links[[length(pool$links) + 1L]] <- event
     } else if (inherits(message, "error")) {
-      pool$refused <- c(pool$refused, sprintf("%s: %s", event$peer, conditionMessage(message)))
-      .Call(ffi_link_close, event$link, 0)
+      remote_refuse(pool, event, conditionMessage(message))
     } else {
       remote_join(pool, event, message)
+      done <- TRUE
     }
   }
+  done
+}
+
+remote_refuse <- function(pool, event, reason) {
+  if (length(pool$refused) < 1000L) {
+    pool$refused <- c(pool$refused, sprintf("%s: %s", event$peer, reason))
+  }
+  if (!is.null(event$link)) .Call(ffi_link_close, event$link, 0)
 }
 
 remote_fates <- c(
@@ -81,58 +219,197 @@ remote_fates <- c(
 
 remote_join <- function(pool, event, message) {
   facts <- message$data
-  fits <- identical(message$type, "JOIN") && typeof(facts) == "list" && !is.object(facts) &&
-    is.character(facts$host) && is.integer(facts$pid) && identical(facts$version, regatta_version())
-  if (!fits) {
-    pool$refused <- c(pool$refused, sprintf("%s: it has another version of regatta", event$peer))
-    .Call(ffi_link_close, event$link, 0)
+  is_agent <- identical(message$type, "JOIN") && typeof(facts) == "list" && !is.object(facts) &&
+    is.character(facts$host) && is.integer(facts$pid) && is.character(facts$version) &&
+    is.double(facts$clock)
+  number <- event$number + 1
+  host <- if (is_agent && number <= length(pool$numbers)) pool$hosts[[pool$numbers[[number]]]]
+  unfit <- if (is.null(host)) "it is none of those that were started" else remote_unfit(facts)
+  if (is.null(unfit) && host$state != "launched") unfit <- "another one is there already"
+  if (!is.null(unfit)) {
+    remote_refuse(pool, event, unfit)
+    if (!is.null(host) && host$state == "launched") {
+      remote_gone(pool, host, unfit)
+      host$tries <- Inf # it would be the same
+    }
     return(invisible())
   }
-  node <- structure(
-    list(
-      link = event$link, number = event$number, host = facts$host, pid = facts$pid, r = facts$r,
-      cores = facts$cores, rank = event$number + 1, pool = pool, joined = .Call(ffi_clock)
-    ),
-    class = "regatta_remote_node"
-  )
-  pool$nodes[[length(pool$nodes) + 1L]] <- node
+  host$link <- event$link
+  host$facts <- facts
+  host$state <- "coming"
+  host$ahead <- facts$clock - .Call(ffi_clock)
+  link_send(host$link, list(type = "BEGIN", workers = host$workers, packages = pool$packages))
 }
 
-# Every process that was to bring nodes has ended, and those that are missing have not come.
-remote_is_hopeless <- function(pool) {
-  length(pool$links) == 0L && length(pool$launches) > 0L &&
-    !any(vapply(pool$launches, launch_is_running, NA))
-}
-
-# Listens, has `launch(pool)` start what brings the nodes, and waits for them: the cluster. An interrupt
-# ends what was started.
-remote_start <- function(n, address, deadline, timeout, min_workers, call, launch) {
-  pool <- remote_pool(n, address, deadline)
-  is_done <- FALSE
-  on.exit(if (!is_done) remote_stop(pool$nodes, pool))
-  pool$launches <- launch(pool)
-  remote_recruit(pool, timeout)
-  is_done <- TRUE
-  remote_cluster(pool, min_workers, call)
-}
-
-# The cluster, with a warning for those that have not come; an error if they are fewer than `least`.
-remote_cluster <- function(pool, least, call) {
-  came <- length(pool$nodes)
-  if (came < pool$n) {
-    reason <- remote_reason(pool)
-    if (came < least) {
-      remote_stop(pool$nodes, pool)
-      signal_error(error_start(pool$n, reason, remote_advice(pool), call = call))
-    }
-    warning(warning_workers(came, pool$n, reason))
+remote_unfit <- function(facts) {
+  if (!identical(facts$version, regatta_version())) {
+    sprintf("it has regatta %s, this session %s", facts$version, regatta_version())
+  } else if (!identical(facts$endian, .Platform$endian)) {
+    "it has numbers in another order of bytes"
   }
-  structure(pool$nodes, class = c("regatta_remote", "regatta_cluster", "SOCKcluster", "cluster"))
+}
+
+remote_take <- function(pool, host, message) {
+  if (is.integer(message$pids)) host$pids <- message$pids
+  switch(message$type,
+    READY = {
+      host$state <- "ready"
+      host$life <- host$life + 1
+      host$since <- .Call(ffi_clock)
+      host$oom_kills <- message$oom_kills
+    },
+    FAILED = remote_lose(pool, host, message$reason),
+    EVENTS = remote_note(pool, host, message),
+    RUNNING = {
+      message$running$at <- .Call(ffi_clock)
+      pool$running[[message$token]][[host$number]] <- message$running
+    },
+    ENDED = host$ended <- c(host$ended, message$token),
+    LOOK = host$look <- c(message$workers, list(at = message$at)),
+    VALUE = {
+      seat <- remote_seat(pool, host, message$seat)
+      seat$calls <- seat$calls - 1
+      seat$value <- list(bytes = message$bytes, reason = message$reason)
+    }
+  )
+}
+
+remote_seat <- function(pool, host, at) {
+  for (seat in pool$seats) {
+    if (identical(seat$host, host) && seat$at == at) return(seat)
+  }
+}
+
+remote_seats_of <- function(pool, host) Filter(function(seat) identical(seat$host, host), pool$seats)
+
+# Events of a run wait until it asks for them; what they say of a seat is noted at once, for the others.
+remote_note <- function(pool, host, message) {
+  events <- lapply(message$events, function(event) {
+    for (field in c("start", "end")) {
+      if (!is.null(event[[field]])) event[[field]] <- event[[field]] - host$ahead
+    }
+    event
+  })
+  for (event in events) {
+    if (event$type %in% c("ended", "left")) remote_settle(pool, host, message$token, event)
+    if (event$type == "ended") remote_forget_running(pool, host, message$token, event$index)
+  }
+  if (message$token %in% names(pool$news)) {
+    pool$news[[message$token]] <- c(pool$news[[message$token]], events)
+  }
+}
+
+remote_settle <- function(pool, host, token, event) {
+  for (seat in remote_seats_of(pool, host)) {
+    if (identical(seat$holder$token, token) && seat$holder$worker %in% event$worker) {
+      ended <- if (event$type == "left") seat$open else sum(event$worker == seat$holder$worker)
+      seat$open <- seat$open - ended
+      if (event$type == "left") seat$holder <- NULL
+    }
+  }
+}
+
+# What was told of elements that have ended since.
+remote_forget_running <- function(pool, host, token, index) {
+  all <- pool$running[[token]]
+  told <- if (length(all) >= host$number) all[[host$number]]
+  if (!is.null(told)) {
+    told$element[told$element %in% index] <- 0
+    pool$running[[token]][[host$number]] <- told
+  }
+}
+
+# One that is connected and says nothing was stopped, or is cut off.
+remote_mind <- function(pool, host, now) {
+  look <- .Call(ffi_link_look, host$link)
+  if (!look$open) {
+    return(invisible())
+  }
+  silent <- look$silent
+  heard_since <- is.null(pool$back) || now - pool$back > min(pool$deadline, 5)
+  if (silent > pool$deadline && heard_since) {
+    remote_lose(pool, host, sprintf("it has said nothing for %s", format_seconds(silent)))
+  }
+}
+
+# What was to bring the agent has ended.
+remote_mind_launch <- function(pool, host) {
+  running <- vapply(host$launches, launch_is_running, NA)
+  if (length(running) > 0L && !any(running) && length(pool$links) == 0L) {
+    said <- unlist(lapply(host$launches, launch_said))
+    remote_gone(pool, host, if (length(said) > 0L) paste(said, collapse = "; ") else "its command has ended")
+  }
+}
+
+remote_lose <- function(pool, host, reason) {
+  .Call(ffi_link_close, host$link, 0)
+  host$link <- host$ended_at <- NULL
+  # What it has printed last may say more than the end of a connection.
+  said <- unlist(lapply(host$launches, launch_said))
+  remote_gone(pool, host, paste(c(reason, said), collapse = "; "))
+}
+
+remote_gone <- function(pool, host, reason) {
+  now <- .Call(ffi_clock)
+  if (host$state == "ready" && now - host$since > 30) host$tries <- 0
+  host$state <- "gone"
+  host$reason <- reason
+  host$tries <- host$tries + 1
+  host$due <- now + remote_pauses[min(host$tries, length(remote_pauses))]
+  for (seat in remote_seats_of(pool, host)) {
+    if (seat$calls > 0) seat$value <- list(bytes = NULL, reason = reason)
+    seat$calls <- seat$open <- 0
+    seat$holder <- NULL
+  }
+  # One launch may have brought several.
+  for (launch in host$launches) {
+    others <- vapply(pool$hosts[launch$hosts], function(other) {
+      other$state != "gone" && any(vapply(other$launches, function(l) l$folder == launch$folder, NA))
+    }, NA)
+    if (!any(others)) remote_end_launch(pool, launch, FALSE)
+  }
+  host$launches <- list()
+}
+
+remote_end_launch <- function(pool, launch, gently) {
+  launch_end(launch, gently)
+  pool$launches <- Filter(function(l) l$folder != launch$folder, pool$launches)
+}
+
+# Launches all, and waits until all are ready, or `seconds` are over, or nobody is left who could come: the
+# cluster. An interrupt ends what was started.
+remote_start <- function(pool, seconds, min_workers, call) {
+  is_done <- FALSE
+  on.exit(if (!is_done) remote_stop(pool))
+  remote_launch(pool, seq_along(pool$hosts))
+  until <- .Call(ffi_clock) + seconds
+  repeat {
+    remote_step(pool)
+    left <- until - .Call(ffi_clock)
+    if (left <= 0 || !remote_may_come(pool)) break
+    .Call(ffi_link_wait, pool$gate, min(left, 0.25))
+  }
+  ready <- vapply(pool$seats, seat_is_ready, NA)
+  pool$keeps <- TRUE
+  if (sum(ready) < length(ready)) {
+    reason <- remote_reason(pool)
+    if (sum(ready) < min_workers) {
+      signal_error(error_start(length(ready), reason, remote_advice(pool), call = call))
+    }
+    warning(warning_workers(sum(ready), length(ready), reason))
+  }
+  pool$first <- which(ready)
+  is_done <- TRUE
+  nodes <- lapply(pool$first, function(rank) {
+    structure(list(pool = pool, rank = rank), class = c("regatta_remote_node", "SOCKnode"))
+  })
+  structure(nodes, class = c("regatta_remote", "regatta_cluster", "SOCKcluster", "cluster"))
 }
 
 remote_reason <- function(pool) {
-  said <- unlist(lapply(pool$launches, launch_said))
-  if (length(said) > 0L) paste(utils::tail(said, 5L), collapse = "; ") else "they have not come in time"
+  states <- vapply(pool$hosts, `[[`, "", "state")
+  reasons <- vapply(pool$hosts[states == "gone"], `[[`, "", "reason")
+  if (length(reasons) > 0L) paste(utils::tail(reasons, 5L), collapse = "; ") else "they have not come in time"
 }
 
 remote_advice <- function(pool) {
@@ -143,113 +420,26 @@ remote_advice <- function(pool) {
   ), collapse = " ")
 }
 
-remote_stop <- function(nodes, pool) {
-  for (node in nodes) {
-    try(link_send(node$link, list(type = "DONE")), silent = TRUE)
-    .Call(ffi_link_close, node$link, 5)
+remote_is_stopped <- function(pool) isTRUE(pool$stopped)
+
+remote_stop <- function(pool) {
+  pool$stopped <- TRUE
+  pool$keeps <- FALSE
+  linked <- Filter(function(host) !is.null(host$link), pool$hosts)
+  for (host in linked) {
+    try(link_send(host$link, list(type = "DONE")), silent = TRUE)
+    .Call(ffi_link_close, host$link, 5)
+    host$link <- NULL
   }
-  remote_forget(pool)
-  invisible()
+  for (host in pool$hosts) host$state <- "gone"
+  remote_close(pool)
+  remote_forget(pool, length(linked) > 0L)
 }
 
-# Launchers end when their nodes do; those whose nodes never came are ended.
-remote_forget <- function(pool) {
-  for (launch in pool$launches) launch_end(launch, gently = length(pool$nodes) > 0L)
+# Launchers end when their agents do; those whose agents never came are ended.
+remote_forget <- function(pool, gently = FALSE) {
+  if (pool$pid == Sys.getpid()) {
+    for (launch in pool$launches) launch_end(launch, gently)
+  }
   pool$launches <- list()
-}
-
-new_executor.regatta_remote <- function(on, plan) {
-  links <- lapply(unclass(on), `[[`, "link")
-  check_owner(unclass(on)[[1L]]$pool$pid, links[[1L]])
-  closed <- !vapply(links, function(link) .Call(ffi_encode_is_foreign, link), NA)
-  if (all(closed)) signal_error(error_stopped())
-  new_executor.cluster(on, plan)
-}
-
-# What package parallel asks of a node.
-
-sendData.regatta_remote_node <- function(node, data) {
-  link_send(node$link, data)
-}
-
-recvData.regatta_remote_node <- function(node) {
-  repeat {
-    message <- link_take(node$link)
-    if (!is.null(message)) {
-      return(message)
-    }
-    .Call(ffi_link_wait, NULL, Inf)
-  }
-}
-
-# Any node that has something: in turns, so that none is forgotten. A node that has gone is told once, by
-# an error whose `node` is its place in `cl`; when all have gone there is nothing to wait for.
-recvOneData.regatta_remote <- function(cl) {
-  nodes <- unclass(cl)
-  pool <- nodes[[1L]]$pool
-  repeat {
-    turn <- if (is.null(pool$turn)) 0L else pool$turn
-    gone <- 0L
-    for (i in (turn + seq_along(nodes) - 1L) %% length(nodes) + 1L) {
-      node <- nodes[[i]]
-      message <- tryCatch(link_take(node$link), error = identity)
-      if (inherits(message, "error")) {
-        gone <- gone + 1L
-        if (!node$number %in% pool$lost || gone == length(nodes)) {
-          pool$lost <- c(pool$lost, node$number)
-          signal_error(error_node_lost(node, i, conditionMessage(message)))
-        }
-      } else if (!is.null(message)) {
-        pool$turn <- i
-        return(list(node = i, value = message))
-      }
-    }
-    .Call(ffi_link_wait, NULL, Inf)
-  }
-}
-
-closeNode.regatta_remote_node <- function(node) {
-  .Call(ffi_link_close, node$link, 5)
-  invisible()
-}
-
-stopCluster.regatta_remote <- function(cl = NULL) {
-  if (length(cl) > 0L) remote_stop(unclass(cl), cl[[1L]]$pool)
-  invisible()
-}
-
-format.regatta_remote <- function(x, ...) {
-  hosts <- vapply(unclass(x), `[[`, "", "host")
-  counts <- table(factor(hosts, unique(hosts)))
-  sprintf("<cluster of %d nodes: %s>", length(hosts), paste(counts, "on", names(counts), collapse = ", "))
-}
-
-print.regatta_remote <- function(x, ...) {
-  cat(format(x), "\n", sep = "")
-  invisible(x)
-}
-
-print.regatta_remote_node <- function(x, ...) {
-  cat(sprintf("<node %.0f: process %d on %s>\n", x$rank, x$pid, x$host))
-  invisible(x)
-}
-
-# A node that has said nothing for this many seconds is called silent: it was stopped, or cannot be reached.
-remote_silent_seconds <- 4
-
-remote_status <- function(cl) {
-  looks <- lapply(unclass(cl), function(node) {
-    tryCatch(.Call(ffi_link_look, node$link), error = function(e) NULL)
-  })
-  get <- function(name) vapply(looks, function(l) if (is.null(l)) NA_real_ else as.double(l[[name]]), 0)
-  open <- vapply(looks, function(l) isTRUE(l$open), NA)
-  state <- ifelse(get("work") > 0, "busy", "idle")
-  state[get("silent") > remote_silent_seconds] <- "silent"
-  state[!open] <- "gone"
-  field <- function(name, type) vapply(unclass(cl), `[[`, type, name)
-  data.frame(
-    host = field("host", ""), pid = field("pid", 0L), state = state,
-    busy_for = ifelse(open & get("work") > 0, get("work_for"), NA),
-    cpu = get("cpu"), memory = get("memory"), heard = get("silent")
-  )
 }

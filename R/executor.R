@@ -62,7 +62,7 @@
 #               one), heartbeat (seconds; it is heard of that often. Inf: no such promise)
 #   ready       see admit()
 #   left        signal, status (NA: not known), peak (bytes), oom (as "oom_kills" above), backtrace,
-#               stderr (its last lines); vectors index, try, start, end of the elements that it had begun
+#               lost (of one whose end nobody has seen: why, as text); vectors index, try, start, end of the elements that it had begun
 #               and whose end has not been told: without them the driver goes by what it has given to the
 #               worker. `reason` (text) of one that was
 #               never ready, or is of no use to this run

@@ -138,4 +138,7 @@ SEXP ffi_fork_worker_exit(SEXP status);
 /* fork-poll.c */
 SEXP ffi_fork_poll(SEXP pool, SEXP timeout);
 
+/* fork-wait.c */
+SEXP ffi_fork_wait(SEXP pools, SEXP stand, SEXP timeout);
+
 #endif

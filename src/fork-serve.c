@@ -110,6 +110,7 @@ static void fork_worker(uint64_t tag, int line, rg_server_reply *reply, SEXP cal
   if (pid == 0) {
     rg_fd_close(&server.line);
     sigdelset(&before, SIGTERM);
+    sigdelset(&before, SIGINT); /* the server's sleep alone lets it in */
     rg_fork_member_become(tag, line, parent, &before);
     rg_fork_worker_run(call, env);
   }

@@ -235,10 +235,6 @@ SEXP ffi_link_send(SEXP pointer, SEXP bytes) {
   return lost(&view);
 }
 
-SEXP ffi_link_interrupt(SEXP pointer) {
-  return Rf_ScalarLogical(rg_link_send(link_borrow(pointer), RG_LINK_INTERRUPT, NULL, 0) == 0);
-}
-
 /* The oldest message that has come, NULL if there is none; a failure if there will be none. */
 SEXP ffi_link_take(SEXP pointer) {
   unsigned char *payload;
@@ -256,17 +252,16 @@ SEXP ffi_link_take(SEXP pointer) {
   return bytes;
 }
 
-/* list(open, waiting, silent, cpu, memory, work, work_for): seconds and bytes */
+/* list(open, waiting, silent, cpu, memory): seconds and bytes */
 SEXP ffi_link_look(SEXP pointer) {
-  const char *names[] = {"open", "waiting", "silent", "cpu", "memory", "work", "work_for", ""};
+  const char *names[] = {"open", "waiting", "silent", "cpu", "memory", ""};
   rg_link_view v;
   rg_link_look(link_borrow(pointer), &v);
-  const double facts[] = {(double)v.silent_ns / 1e9, (double)v.cpu_ns / 1e9, (double)v.memory,
-                          (double)v.work, (double)v.work_ns / 1e9};
+  const double facts[] = {(double)v.silent_ns / 1e9, (double)v.cpu_ns / 1e9, (double)v.memory};
   SEXP result = PROTECT(Rf_mkNamed(VECSXP, names));
   SET_VECTOR_ELT(result, 0, Rf_ScalarLogical(v.state == RG_LINK_OPEN));
   SET_VECTOR_ELT(result, 1, Rf_ScalarReal((double)v.received));
-  for (int i = 0; i < 5; i++) SET_VECTOR_ELT(result, 2 + i, Rf_ScalarReal(facts[i]));
+  for (int i = 0; i < 3; i++) SET_VECTOR_ELT(result, 2 + i, Rf_ScalarReal(facts[i]));
   UNPROTECT(1);
   return result;
 }
@@ -275,11 +270,6 @@ SEXP ffi_link_close(SEXP pointer, SEXP linger) {
   rg_link *link = R_ExternalPtrAddr(pointer);
   R_ClearExternalPtr(pointer);
   if (link) rg_link_close(link, Rf_asReal(linger));
-  return R_NilValue;
-}
-
-SEXP ffi_link_note_work(SEXP number) {
-  rg_link_note_work((uint64_t)Rf_asReal(number));
   return R_NilValue;
 }
 

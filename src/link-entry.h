@@ -11,11 +11,9 @@ SEXP ffi_gate_close(SEXP gate);
 SEXP ffi_link_join(SEXP socket, SEXP key, SEXP number, SEXP seconds, SEXP settings);
 SEXP ffi_link_wait(SEXP gate, SEXP seconds);
 SEXP ffi_link_send(SEXP link, SEXP bytes);
-SEXP ffi_link_interrupt(SEXP link);
 SEXP ffi_link_take(SEXP link);
 SEXP ffi_link_look(SEXP link);
 SEXP ffi_link_close(SEXP link, SEXP linger);
-SEXP ffi_link_note_work(SEXP number);
 SEXP ffi_link_end_with_session(SEXP folder);
 
 #endif

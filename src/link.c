@@ -53,8 +53,6 @@ static struct {
   int has_thread, is_watching;
   int wake[2], news[2];
   pthread_t r_thread;
-  uint64_t work;
-  int64_t work_since;
   char folder[4096]; /* not empty: the process ends with its session */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = {-1, -1}, .news = {-1, -1}};
 
@@ -132,8 +130,6 @@ static void put_beat(rg_link *link) {
   if (statm) fclose(statm);
   rg_frame_put_number(beat->cpu_ns, (uint64_t)rg_clock_cpu());
   rg_frame_put_number(beat->memory, (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE));
-  rg_frame_put_number(beat->work, all.work);
-  if (all.work) rg_frame_put_number(beat->work_ns, (uint64_t)(rg_clock_now() - all.work_since));
   if (push(&link->out, RG_LINK_BEAT, (unsigned char *)beat, sizeof *beat) < 0) free(beat);
 }
 
@@ -160,9 +156,6 @@ static void take_frame(rg_link *link) {
   switch (reader->header.type) {
   case RG_LINK_BEAT:
     if (reader->length == sizeof link->beat) memcpy(&link->beat, reader->payload, sizeof link->beat);
-    break;
-  case RG_LINK_INTERRUPT:
-    if (link->settings.is_node) pthread_kill(all.r_thread, SIGINT);
     break;
   case RG_LINK_VALUE:
     if (push(&link->in, RG_LINK_VALUE, reader->payload, reader->length) == 0) {
@@ -398,8 +391,6 @@ void rg_link_look(rg_link *link, rg_link_view *view) {
   view->received = link->in.bytes;
   view->cpu_ns = rg_frame_number(link->beat.cpu_ns);
   view->memory = rg_frame_number(link->beat.memory);
-  view->work = rg_frame_number(link->beat.work);
-  view->work_ns = rg_frame_number(link->beat.work_ns);
   pthread_mutex_unlock(&all.lock);
 }
 
@@ -422,13 +413,6 @@ void rg_link_news_seen(void) {
   char bytes[64];
   while (all.news[0] >= 0 && read(all.news[0], bytes, sizeof bytes) > 0) {
   }
-}
-
-void rg_link_note_work(uint64_t number) {
-  pthread_mutex_lock(&all.lock);
-  all.work = number;
-  all.work_since = rg_clock_now();
-  pthread_mutex_unlock(&all.lock);
 }
 
 void rg_link_end_with_session(const char *folder) {

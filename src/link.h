@@ -11,7 +11,7 @@
  *
  * - A frame is moved as a whole or the link is lost. An interrupt of R, which would leave half of
  *   one, never comes to this thread.
- * - Each end tells the other once in an interval that it lives, with what it is at, unless something
+ * - Each end tells the other once in an interval that it lives, unless something
  *   else is on its way. A process that was stopped is silent although its system acknowledges what
  *   it is sent; one that computes for hours is not.
  * - A node whose session is gone ends itself, also in the middle of a computation.
@@ -29,17 +29,14 @@ typedef enum {
 } rg_link_state;
 
 enum {
-  RG_LINK_VALUE = 2,    /* for R */
-  RG_LINK_BEAT = 3,     /* rg_link_beat */
-  RG_LINK_INTERRUPT = 4 /* asks a node to interrupt R */
+  RG_LINK_VALUE = 2, /* for R */
+  RG_LINK_BEAT = 3   /* rg_link_beat */
 };
 
 /* What a process tells of itself; numbers have their lowest byte first. */
 typedef struct {
   uint8_t cpu_ns[8];
-  uint8_t memory[8];  /* bytes that are resident */
-  uint8_t work[8];    /* number of what it runs, 0: nothing */
-  uint8_t work_ns[8]; /* for how long */
+  uint8_t memory[8]; /* bytes that are resident */
 } rg_link_beat;
 
 typedef struct {
@@ -56,7 +53,7 @@ typedef struct {
   int error;
   int64_t silent_ns; /* since anything has come */
   uint64_t unsent, received; /* bytes in the queues */
-  uint64_t cpu_ns, memory, work, work_ns; /* of the last beat */
+  uint64_t cpu_ns, memory; /* of the last beat */
 } rg_link_view;
 
 /* Takes the descriptor. NULL with errno; the descriptor is closed then. */
@@ -78,9 +75,6 @@ void rg_link_close(rg_link *link, double linger);
 /* A descriptor that can be read when something may have changed about some link, and its emptying. */
 int rg_link_news(void);
 void rg_link_news_seen(void);
-
-/* What this process tells of its work from now on. */
-void rg_link_note_work(uint64_t number);
 
 /* What a node does when its session is gone, after R had a moment to end it by itself: removes `folder`
    (R's temporary one) and ends the process and its children. To be called by R's thread. */

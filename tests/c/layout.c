@@ -116,14 +116,12 @@ int main(void) {
               "who has taken the entry by compare-and-swap of its state"));
   TABLE(rg_frame_header, "stands before a message on a socket; numbers have their lowest byte first",
         FIELD(rg_frame_header, magic, "`rgf1`", "sender"),
-        FIELD(rg_frame_header, type, "1 bytes, 2 an R object, 3 `rg_link_beat`, 4 interrupts R", "sender"),
+        FIELD(rg_frame_header, type, "1 bytes, 2 an R object, 3 `rg_link_beat`", "sender"),
         FIELD(rg_frame_header, unused, "0", "sender"),
         FIELD(rg_frame_header, length, "bytes of the payload, which follows", "sender"));
   TABLE(rg_link_beat, "what one end of a link tells the other of itself",
         FIELD(rg_link_beat, cpu_ns, "CPU ns of the process", "sender"),
-        FIELD(rg_link_beat, memory, "resident bytes", "sender"),
-        FIELD(rg_link_beat, work, "number of what it runs, 0: nothing", "sender"),
-        FIELD(rg_link_beat, work_ns, "for how many ns", "sender"));
+        FIELD(rg_link_beat, memory, "resident bytes", "sender"));
   TABLE(rg_handshake_challenge, "the first message of a handshake",
         FIELD(rg_handshake_challenge, magic, "`rgchal1`, 0", "session"),
         FIELD(rg_handshake_challenge, nonce, "random bytes", "session"));

@@ -58,12 +58,13 @@ remote_rscript <- function() c(file.path(R.home("bin"), "Rscript"), "--vanilla")
 
 # Its processes have gone when this returns.
 stop_remote <- function(cluster) {
-  pids <- cluster_status(cluster)$pid
+  pids <- c(cluster_status(cluster)$pid, agent_pids(cluster))
   parallel::stopCluster(cluster)
-  wait_until(function() !any(vapply(pids, is_running, NA)), what = "the end of the nodes")
+  wait_until(function() !any(vapply(pids, is_running, NA)), what = "the end of the workers")
 }
 
-# Nodes on this machine without sshd: "ssh" is a script that runs what it is told in `wrap`.
+# Agents on this machine without sshd: "ssh" is a script that runs what it is told in `wrap`. One for each of
+# `workers`.
 local_shell_cluster <- function(workers = 2, wrap = "", address = "127.0.0.1", deadline = 20,
                                 frame = parent.frame(), ...) {
   if (!.Call(regatta:::ffi_crypto_available)) testthat::skip("built without libsodium")
@@ -72,7 +73,7 @@ local_shell_cluster <- function(workers = 2, wrap = "", address = "127.0.0.1", d
   env <- remote_env()
   env[["TMPDIR"]] <- withr::local_tempdir("nodes-", .local_envir = frame)
   cluster <- cluster_ssh(
-    "host", workers, rscript = remote_rscript(), env = env, ssh = shell_script(wrap, frame),
+    paste0("host", seq_along(workers)), workers, rscript = remote_rscript(), env = env, ssh = shell_script(wrap, frame),
     tunnel = FALSE, address = address, timeout = 60 * slowness(), deadline = deadline, ...
   )
   withr::defer(stop_remote(cluster), envir = frame)
@@ -87,22 +88,32 @@ shell_script <- function(wrap = "", frame = parent.frame()) {
   script
 }
 
+agent_pids <- function(cluster) {
+  hosts <- unclass(cluster)[[1L]]$pool$hosts
+  unlist(lapply(hosts, function(host) if (host$state == "ready") host$facts$pid))
+}
+
 status_of <- function(cluster) cluster_status(cluster)$state
 
 # A gate that is listened at, and what its visitors do; closed at the end of the caller.
 local_gate <- function(n = 1, frame = parent.frame()) {
   if (!.Call(regatta:::ffi_crypto_available)) testthat::skip("built without libsodium")
-  pool <- regatta:::remote_pool(n)
+  pool <- regatta:::remote_pool(
+    rep(1L, n), paste("host", seq_len(n)), "127.0.0.1", 20, character(), function(...) list()
+  )
+  regatta:::remote_launch(pool, seq_len(n))
   withr::defer(
     {
-      for (node in c(pool$links, pool$nodes)) .Call(regatta:::ffi_link_close, node$link, 0)
-      .Call(regatta:::ffi_gate_close, pool$gate)
-      close(pool$server)
+      for (host in pool$hosts) if (!is.null(host$link)) .Call(regatta:::ffi_link_close, host$link, 0)
+      regatta:::remote_close(pool)
     },
     envir = frame
   )
   pool
 }
+
+# The links of those who have been let in.
+gate_links <- function(pool) Filter(Negate(is.null), lapply(pool$hosts, `[[`, "link"))
 
 # Goes on with all handshakes until `cond` holds.
 gate_until <- function(pool, cond) {
@@ -119,15 +130,19 @@ visit <- function(pool, bytes = raw(), frame = parent.frame()) {
   socket
 }
 
-# A node in a forked process that proves `key` and says who it is; tries again for `seconds`.
-forked_node <- function(pool, number = 0, key = pool$key, seconds = 0) {
+# An agent in a forked process that proves `key` and says who it is, and ends when it is told to; tries
+# again for `seconds`.
+forked_agent <- function(pool, number = 0, key = pool$key, seconds = 0) {
   force(key)
   par_call(tryCatch(
     {
       settings <- regatta:::link_settings(20, TRUE)
-      link <- regatta:::node_connect("127.0.0.1", pool$port, key, number, seconds, settings)
-      regatta:::link_send(link, list(type = "JOIN", data = regatta:::node_facts()))
-      regatta:::node_serve(link)
+      link <- regatta:::agent_connect("127.0.0.1", pool$port, key, number, seconds, settings)
+      regatta:::link_send(link, list(type = "JOIN", data = regatta:::agent_facts()))
+      while (is.null(message <- regatta:::link_take(link)) || message$type != "DONE") {
+        .Call(regatta:::ffi_link_wait, NULL, Inf)
+      }
+      0L
     },
     error = conditionMessage
   ), .control = two_workers())
@@ -137,11 +152,12 @@ forked_node <- function(pool, number = 0, key = pool$key, seconds = 0) {
 remote_warm <- function() {
   if (!.Call(regatta:::ffi_crypto_available)) return(invisible())
   pool <- local_gate()
-  node <- forked_node(pool, seconds = 30)
-  gate_until(pool, function() length(pool$nodes) == 1L)
-  regatta:::link_send(pool$nodes[[1L]]$link, list(type = "DONE"))
-  par_value(node)
+  agent <- forked_agent(pool, seconds = 30)
+  gate_until(pool, function() length(gate_links(pool)) == 1L)
+  regatta:::link_send(gate_links(pool)[[1L]], list(type = "DONE"))
+  par_value(agent)
 }
+
 # A Slurm of our own on this machine, with two "hosts" of two cores each, as in its manual for tests on one
 # machine; stopped at the end of the caller. Variables of the environment by which its commands find it.
 local_slurm <- function(frame = parent.frame()) {

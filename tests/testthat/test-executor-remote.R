@@ -14,36 +14,37 @@ test_that("one who knows the secret is let in, whoever else stands at the door",
   socket_write(reflected, challenge)
   gone <- visit(pool)
   close(gone)
-  node <- forked_node(pool, seconds = 30)
-  gate_until(pool, function() length(pool$nodes) == 1L)
+  agent <- forked_agent(pool, seconds = 30)
+  gate_until(pool, function() length(gate_links(pool)) == 1L)
   gate_until(pool, function() sum(grepl("something else", pool$refused)) == 4L)
   # the silent are still waited for, and have held nobody up
   expect_false(any(grepl("in time", pool$refused)))
   # what the session has said to strangers is the challenge, and that it does not go on
   expect_identical(length(socket_read(web, 1000)), 40L)
-  regatta:::link_send(pool$nodes[[1L]]$link, list(type = "DONE"))
-  expect_identical(par_value(node), 0L)
+  regatta:::link_send(gate_links(pool)[[1L]], list(type = "DONE"))
+  expect_identical(par_value(agent), 0L)
 })
 
 test_that("wrong, used and replayed proofs are turned away", {
   pool <- local_gate(2)
-  wrong <- forked_node(pool, 0, key = raw(32))
+  wrong <- forked_agent(pool, 0, key = raw(32))
   gate_until(pool, function() sum(grepl("does not know", pool$refused)) == 1L)
   expect_match(par_value(wrong), "peer")
-  node <- forked_node(pool, 1, seconds = 30)
-  gate_until(pool, function() length(pool$nodes) == 1L)
-  for (number in c(1, 2)) { # let in already; not one of ours
-    again <- forked_node(pool, number)
-    gate_until(pool, function() sum(grepl("does not know", pool$refused)) == 1L + number)
-    expect_match(par_value(again), "peer")
-  }
-  expect_length(pool$nodes, 1L)
+  agent <- forked_agent(pool, 1, seconds = 30)
+  gate_until(pool, function() length(gate_links(pool)) == 1L)
+  again <- forked_agent(pool, 1) # let in already
+  gate_until(pool, function() sum(grepl("does not know", pool$refused)) == 2L)
+  expect_match(par_value(again), "peer")
+  other <- forked_agent(pool, 2)
+  gate_until(pool, function() sum(grepl("none of those", pool$refused)) == 1L)
+  expect_match(par_value(other), "peer")
+  expect_length(gate_links(pool), 1L)
   # a proof that was overheard: its nonce is another one's
   overhear <- visit(pool)
   socket_write(overhear, c(charToRaw("rgnode1"), as.raw(0), as.raw((1:72 * 31) %% 256)))
-  gate_until(pool, function() sum(grepl("does not know", pool$refused)) == 4L)
-  regatta:::link_send(pool$nodes[[1L]]$link, list(type = "DONE"))
-  expect_identical(par_value(node), 0L)
+  gate_until(pool, function() sum(grepl("does not know", pool$refused)) == 3L)
+  regatta:::link_send(gate_links(pool)[[1L]], list(type = "DONE"))
+  expect_identical(par_value(agent), 0L)
 })
 
 test_that("one who says nothing is turned away in time", {
@@ -59,7 +60,7 @@ test_that("a node obeys nobody who does not know the secret", {
   withr::defer(close(server))
   key <- link_secret()
   dial <- function() par_call(tryCatch(
-    node_connect("127.0.0.1", socket_port(server), key, 0, 0, link_settings(20, TRUE)),
+    agent_connect("127.0.0.1", socket_port(server), key, 0, 0, link_settings(20, TRUE)),
     error = conditionMessage
   ), .control = two_workers())
   # it proves itself to a challenge, and is thrown its own proof back
@@ -95,8 +96,11 @@ test_that("a message that is no plain list is refused before anything in it is l
   expect_identical(link_open(serialize(list(type = "VALUE", value = 1), NULL))$value, 1)
 })
 
-test_that("nodes do what package parallel and the verbs ask for", {
-  cluster <- local_shell_cluster(3)
+# Seconds of a test are long enough for a machine that does other things as well.
+on_remote <- function(...) par_control(progress = FALSE, dump = "no", seed = 1L, ...)
+
+test_that("workers do what package parallel and the verbs ask for", {
+  cluster <- local_shell_cluster(c(2, 1))
   expect_s3_class(cluster, "cluster")
   expect_output(print(cluster), "cluster of 3 nodes")
   expect_output(print(cluster[[2L]]), "node 2: process [0-9]+")
@@ -108,54 +112,188 @@ test_that("nodes do what package parallel and the verbs ask for", {
   expect_error(parallel::parLapply(cluster, 1:2, function(i) stop("no")), "no")
   control <- two_workers()
   here <- par_lapply(1:20, function(i) runif(1), .control = control)
-  expect_identical(par_lapply(1:20, function(i) runif(1), .on = cluster, .control = on_cluster()), here)
-  wait_until(identical(status_of(cluster), rep("idle", 3L))) # by the next sign of life
+  expect_identical(par_lapply(1:20, function(i) runif(1), .on = cluster, .control = on_remote()), here)
+  expect_identical(status_of(cluster), rep("idle", 3L))
+  # a part of it
+  some <- par_lapply(1:20, function(i) Sys.getpid(), .on = cluster[2:3], .control = on_remote())
+  expect_true(all(unlist(some) %in% cluster_status(cluster)$pid[2:3]))
   # a large object both ways
   bytes <- as.raw(rep_len(0:255, 3e6))
   expect_identical(parallel::clusterCall(cluster[1L], identity, bytes)[[1L]], bytes)
+  expect_identical(par_lapply(1:3, function(i) bytes, .on = cluster, .control = on_remote())[[3L]], bytes)
 })
 
-test_that("a node that was stopped is silent, one that computes is busy, one that has gone is gone", {
-  cluster <- local_shell_cluster(3, deadline = 4)
+test_that("output and conditions arrive while the element runs, in their order", {
+  cluster <- local_shell_cluster(1)
+  flag <- withr::local_tempfile()
+  said <- character()
+  got <- withCallingHandlers(
+    par_lapply(1:2, function(i) {
+      if (i == 1L) {
+        message("first")
+        while (!file.exists(flag)) Sys.sleep(0.01)
+        warning("second")
+      }
+      cat("third\n")
+      structure(list(), class = "mine")
+    }, .on = cluster, .control = on_remote(stdout = "capture")),
+    message = function(m) {
+      said <<- c(said, conditionMessage(m))
+      file.create(flag) # the element waits for it
+      invokeRestart("muffleMessage")
+    },
+    warning = function(w) {
+      said <<- c(said, conditionMessage(w))
+      invokeRestart("muffleWarning")
+    }
+  )
+  expect_match(said[[1L]], "first")
+  expect_match(said[[2L]], "second")
+  expect_s3_class(got[[2L]], "mine")
+})
+
+test_that("an element is ended by its limit, its worker goes on, and one that does not listen is killed", {
+  cluster <- local_shell_cluster(2)
+  marker <- withr::local_tempfile()
+  pids <- cluster_status(cluster)$pid
+  error <- expect_error(
+    par_lapply(1:3, function(i) {
+      if (i == 2L) {
+        on.exit(file.create(marker))
+        Sys.sleep(600)
+      }
+    }, .on = cluster, .control = on_remote(timeout = 0.3)),
+    class = "regatta_error_timeout"
+  )
+  expect_identical(error$index, 2L)
+  expect_true(file.exists(marker))
+  expect_setequal(cluster_status(cluster)$pid, pids)
+  got <- suppressWarnings(par_lapply(1:3, function(i) {
+    if (i == 2L) suspendInterrupts(repeat sum(1:1000))
+    i
+  }, .on = cluster, .control = on_remote(cpu_timeout = 0.3, errors = "collect")))
+  expect_s3_class(got[[2L]], "regatta_error_timeout")
+  expect_identical(got[-2L], list(1L, 3L))
+  expect_identical(sum(!cluster_status(cluster)$pid %in% pids), 1L)
+  # one that was stopped
+  got <- suppressWarnings(par_lapply(1:3, function(i) {
+    if (i == 2L) tools::pskill(Sys.getpid(), tools::SIGSTOP)
+    i
+  }, .on = cluster, .control = on_remote(timeout = 1, errors = "collect")))
+  expect_s3_class(got[[2L]], "regatta_error_timeout")
+  expect_identical(got[-2L], list(1L, 3L))
+  got <- suppressWarnings(par_lapply(1:2, function(i) {
+    if (i == 2L) x <- numeric(4e8) + 1
+    i
+  }, .on = cluster, .control = on_remote(memory = "200MB", errors = "collect")))
+  expect_s3_class(got[[2L]], "regatta_error_timeout")
+  expect_identical(got[[2L]]$kind, "memory")
+})
+
+test_that("a death costs one element, says how it was, and the worker is replaced", {
+  cluster <- local_shell_cluster(c(1, 1))
+  die <- function(i) {
+    if (i == 2L) tools::pskill(Sys.getpid(), tools::SIGKILL)
+    if (i == 3L) quit("no", 7)
+    i
+  }
+  got <- suppressWarnings(par_lapply(1:6, die, .on = cluster, .control = on_remote(errors = "collect")))
+  expect_identical(got[-(2:3)], as.list(c(1L, 4:6)))
+  expect_identical(got[[2L]]$signal, 9L)
+  expect_identical(got[[3L]]$status, 7L)
+  expect_gt(got[[2L]]$peak_memory, 1e6)
+  record <- par_last()
+  expect_identical(as.character(record$elements$status[2:3]), c("death", "death"))
+  expect_setequal(record$workers$exit, c("stopped", "signal 9 (SIGKILL)", "status 7"))
+  expect_identical(status_of(cluster), c("idle", "idle"))
+  # again, and it does not die the second time
+  flag <- withr::local_tempdir()
+  once <- function(i) {
+    mark <- file.path(flag, i)
+    if (!file.exists(mark)) {
+      file.create(mark)
+      if (i == 2L) tools::pskill(Sys.getpid(), tools::SIGSEGV)
+    }
+    runif(1)
+  }
+  got <- par_lapply(1:4, once, .on = cluster, .control = on_remote(retries = 1))
+  expect_identical(par_last()$tries$index, 2L)
+  control <- two_workers()
+  expect_identical(got, par_lapply(1:4, function(i) runif(1), .control = control))
+})
+
+test_that("runs, calls and streams on one cluster take turns", {
+  cluster <- local_shell_cluster(2)
+  flag <- withr::local_tempfile()
+  call <- par_call({
+    while (!file.exists(flag)) Sys.sleep(0.01)
+    "called"
+  }, .on = cluster, .control = on_remote())
+  stream <- par_stream(1:6, function(i) i * 10, .on = cluster, .control = on_remote())
+  expect_identical(par_next(stream), 10)
+  expect_identical(par_lapply(1:5, function(i) i, .on = cluster, .control = on_remote()), as.list(1:5))
+  file.create(flag)
+  expect_identical(par_value(call), "called")
+  expect_identical(par_next(stream), 20)
+  expect_identical(parallel::clusterCall(cluster, function() 1), list(1, 1))
+  expect_identical(par_next(stream), 30)
+  rm(stream)
+  gc()
+  expect_identical(par_lapply(1:2, identity, .on = cluster, .control = on_remote()), list(1L, 2L))
+})
+
+test_that("a worker that was stopped is silent, one that computes is busy, one of a lost host is gone", {
+  cluster <- local_shell_cluster(c(1, 1, 1), deadline = 4)
+  pool <- unclass(cluster)[[1L]]$pool
   pids <- cluster_status(cluster)$pid
   parallel::clusterCall(cluster, Sys.getpid)
-  busy <- cluster[[1L]]
-  parallel:::postNode(busy, "EXEC", list(
+  parallel:::postNode(cluster[[1L]], "EXEC", list(
     fun = function() suspendInterrupts(repeat sum(1:100)), args = list(), return = TRUE, tag = NULL
   ))
   tools::pskill(pids[[2L]], tools::SIGSTOP)
   withr::defer(tools::pskill(pids[[2L]], tools::SIGCONT))
-  tools::pskill(pids[[3L]], tools::SIGKILL)
+  pool$keeps <- FALSE # it is not started again
+  tools::pskill(agent_pids(cluster)[[3L]], tools::SIGKILL)
   wait_until(identical(status_of(cluster), c("busy", "silent", "gone")), 20)
   status <- cluster_status(cluster)
   expect_gt(status$busy_for[[1L]], 0)
   expect_gt(status$memory[[1L]], 1e6)
+  expect_match(status$reason[[3L]], "host3: ")
   expect_error(parallel::clusterCall(cluster[3L], Sys.getpid), class = "regatta_error_socket")
   expect_error(parallel:::recvOneData(cluster[3L]), "node 3 .* is lost")
   tools::pskill(pids[[2L]], tools::SIGCONT)
   wait_until(status_of(cluster)[[2L]] == "idle")
   expect_identical(parallel::clusterCall(cluster[2L], Sys.getpid)[[1L]], pids[[2L]])
+  # the worker of an agent that was killed does not outlive it
+  wait_until(!is_running(pids[[3L]]))
+  tools::pskill(pids[[1L]], tools::SIGKILL)
+  expect_error(parallel:::recvResult(cluster[[1L]]), "node 1 .* is lost")
 })
 
-test_that("a node that dies costs the elements that it had, and the others go on", {
-  cluster <- local_shell_cluster(3)
-  victim <- cluster_status(cluster)$pid[[2L]]
+test_that("a host that is lost costs what its workers had, the others go on, and it is started again", {
+  cluster <- local_shell_cluster(c(2, 1))
+  agents <- agent_pids(cluster)
+  flag <- withr::local_tempfile()
+  lost <- cluster_status(cluster)$pid[1:2]
   run <- function(...) suppressWarnings(par_lapply(1:12, function(i) {
-    if (Sys.getpid() == victim) tools::pskill(victim, tools::SIGKILL)
+    if (Sys.getpid() %in% lost) tools::pskill(agents[[1L]], tools::SIGKILL)
+    if (Sys.getpid() %in% lost) Sys.sleep(600)
     Sys.sleep(0.05)
     i
-  }, .on = cluster, .control = on_cluster(batch = 1L, ...)))
+  }, .on = cluster, .control = on_remote(batch = 1L, ...)))
   got <- run(errors = "collect")
-  lost <- par_failed(got)
-  expect_identical(sum(lost), 1L)
-  expect_s3_class(got[[which(lost)]], "regatta_error_death")
-  expect_identical(got[!lost], as.list(1:12)[!lost])
-  wait_until(identical(status_of(cluster), c("idle", "gone", "idle"))) # by the next sign of life
-  # the two that are left are a cluster
+  failed <- par_failed(got)
+  expect_true(sum(failed) %in% 1:2)
+  expect_s3_class(got[[which(failed)[[1L]]]], "regatta_error_death")
+  expect_match(conditionMessage(got[[which(failed)[[1L]]]]), "was lost .*host1: ")
+  expect_identical(got[!failed], as.list(1:12)[!failed])
+  wait_until(identical(status_of(cluster), rep("idle", 3L)), 60)
+  expect_false(any(lost %in% cluster_status(cluster)$pid))
   expect_identical(run(), as.list(1:12))
+  wait_until(!any(vapply(lost, is_running, NA)))
 })
 
-test_that("nodes whose session was killed end themselves, and leave nothing, also while they compute", {
+test_that("agents whose session was killed end, and leave nothing, also while their workers compute", {
   skip_unless_linux()
   if (!.Call(ffi_crypto_available)) skip("built without libsodium")
   folder <- withr::local_tempdir("nodes-")
@@ -169,17 +307,18 @@ test_that("nodes whose session was killed end themselves, and leave nothing, als
         suspendInterrupts(repeat sum(1:100))
       }, args = list(), return = TRUE, tag = NULL
     ))
-    while (cluster_status(cluster)$state[[1L]] != "busy") Sys.sleep(0.05)
-    cat("pids", cluster_status(cluster)$pid, "\n")
+    pool <- unclass(cluster)[[1L]]$pool
+    while (any(is.na(cluster_status(cluster)$cpu)) || cluster_status(cluster)$cpu[[1L]] < 0.1) Sys.sleep(0.05)
+    cat("pids", cluster_status(cluster)$pid, pool$hosts[[1L]]$facts$pid, "\n")
     Sys.sleep(300)
   }, list(ssh = shell_script(), rscript = remote_rscript(), env = env))
-  fault_wait_line(session, "^pids [0-9]+ [0-9]+ $")
-  pids <- as.integer(strsplit(grep("^pids", fault_text(session, "stdout"), value = TRUE), " ")[[1L]][2:3])
+  fault_wait_line(session, "^pids [0-9]+ [0-9]+ [0-9]+ $")
+  pids <- as.integer(strsplit(grep("^pids", fault_text(session, "stdout"), value = TRUE), " ")[[1L]][2:4])
   expect_true(all(vapply(pids, is_running, NA)))
   tools::pskill(session$process$get_pid(), tools::SIGKILL)
   wait_until(!any(vapply(pids, is_running, NA)), 15)
   wait_until(length(list.files(folder, "^Rtmp")) == 0L)
-  expect_false(any_sleepers(session))
+  wait_until(!any_sleepers(session))
 })
 
 test_that("a host that is cut off is noticed at both ends", {
@@ -202,7 +341,9 @@ test_that("a host that is cut off is noticed at both ends", {
   cluster <- local_shell_cluster(
     2, wrap = paste("ip netns exec", name), address = "10.77.91.1", deadline = 3
   )
-  pids <- cluster_status(cluster)$pid
+  pool <- unclass(cluster)[[1L]]$pool
+  pool$keeps <- FALSE
+  pids <- c(cluster_status(cluster)$pid, agent_pids(cluster))
   parallel:::postNode(cluster[[1L]], "EXEC", list(
     fun = function() Sys.sleep(300), args = list(), return = TRUE, tag = NULL
   ))
@@ -210,6 +351,7 @@ test_that("a host that is cut off is noticed at both ends", {
   ip("link", "set", near, "down")
   wait_until(identical(status_of(cluster), c("gone", "gone")), 20)
   wait_until(!any(vapply(pids, is_running, NA)), 20)
+  expect_error(parallel:::recvResult(cluster[[1L]]), class = "regatta_error_socket")
   expect_error(parallel::clusterCall(cluster, Sys.getpid), class = "regatta_error_socket")
 })
 
@@ -241,7 +383,7 @@ test_that("nodes come through tunnels of ssh, and their secret is in no list of 
   withr::defer(stop_remote(cluster))
   expect_length(cluster, 3L)
   expect_identical(
-    par_lapply(1:9, function(i) i * 2, .on = cluster, .control = on_cluster()),
+    par_lapply(1:9, function(i) i * 2, .on = cluster, .control = on_remote()),
     lapply(1:9, function(i) i * 2)
   )
   lines <- vapply(list.files("/proc", "^[0-9]+$", full.names = TRUE), function(pid) {
