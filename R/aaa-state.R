@@ -6,7 +6,8 @@
 # the package; `wires`, what is known of the nodes of clusters; `reading`, whether a message of one is
 # being read; `abandoned` and `abandoned_remote`, runs on clusters that nobody has any more and that are to be stopped;
 # `delayedarray`, the environment of the methods for that package; `servers`, the fork servers by what they have
-# loaded.
+# loaded; `analyses`, which names code takes from elsewhere, by the code; `places`, classes of which it is
+# known that there is an executor for them; `defaults`, what par_control() gives without arguments.
 the <- new.env(parent = emptyenv())
 the$last <- NULL
 the$plan <- NULL
@@ -21,3 +22,6 @@ the$h5_about <- NULL
 the$pid <- NULL
 the$delayedarray <- NULL
 the$servers <- list()
+the$analyses <- new.env(parent = emptyenv())
+the$places <- character()
+the$defaults <- NULL

@@ -128,16 +128,17 @@ parse_bytes <- function(x) {
     return(NA_real_)
   }
   pattern <- "^\\s*([0-9]*\\.?[0-9]+(?:e[+]?[0-9]+)?|[0-9]+\\.)\\s*([kmgtp]?)(i?)(b?)\\s*$"
-  parts <- regmatches(x, regexec(pattern, x, ignore.case = TRUE, perl = TRUE))[[1L]]
-  if (length(parts) == 0L) {
+  if (!grepl(pattern, x, ignore.case = TRUE, perl = TRUE)) {
     return(if (grepl("^\\s*inf\\s*$", x, ignore.case = TRUE)) Inf else NA_real_)
   }
-  power <- match(tolower(parts[[3L]]), c("", "k", "m", "g", "t", "p")) - 1
-  if (power == 0 && nzchar(parts[[4L]])) {
+  part <- function(k) sub(pattern, paste0("\\", k), x, ignore.case = TRUE, perl = TRUE)
+  power <- match(tolower(part(2)), c("", "k", "m", "g", "t", "p")) - 1
+  binary <- nzchar(part(3))
+  if (power == 0 && binary) {
     return(NA_real_)
   }
-  unit <- if (nzchar(parts[[4L]]) || !nzchar(parts[[5L]])) 1024 else 1000
-  round(as.double(parts[[2L]]) * unit^power)
+  unit <- if (binary || !nzchar(part(4))) 1024 else 1000
+  round(as.double(part(1)) * unit^power)
 }
 
 # What a message shows of a value: short, never the whole of it, and never an error.

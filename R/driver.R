@@ -212,5 +212,8 @@ run_failed <- function(run) {
 }
 
 run_errors <- function(run) {
+  if (length(run$errors) == 0L) {
+    return(list())
+  }
   unname(mget(as.character(run_failed(run)), envir = run$errors))
 }

@@ -9,22 +9,57 @@ globals_of <- function(code, env = NULL) {
     warning(warning_globals())
     return(list(variables = list(), packages = character()))
   }
-  found <- lapply(code, function(x) {
+  found <- new.env(parent = emptyenv())
+  found$variables <- list()
+  found$homes <- character()
+  found$seen <- character()
+  for (x in code) {
     envir <- if (is.function(x)) code_environment(x) else if (is.null(env)) globalenv() else env
     # It warns of `...` in a function that has got it from one around it.
-    suppressWarnings(globals::globalsOf(x, envir, substitute = FALSE, mustExist = FALSE))
-  })
-  homes <- unlist(lapply(found, function(x) vapply(attr(x, "where")[names(x)], home_of, "")))
-  values <- unlist(lapply(found, function(x) unclass(x)[names(x)]), recursive = FALSE)
-  mine <- !duplicated(names(values)) & homes == "workspace"
-  packages <- setdiff(unique(homes), c("", "workspace", default_packages()))
-  list(variables = as.list(values[mine]), packages = packages)
+    suppressWarnings(globals_scan(found, x, envir))
+  }
+  list(variables = found$variables, packages = setdiff(found$homes, c("", "workspace", default_packages())))
 }
 
 has_globals <- function() requireNamespace("globals", quietly = TRUE)
 
 code_environment <- function(fun) {
   if (is.null(environment(fun))) baseenv() else environment(fun)
+}
+
+# Functions of packages are not looked into: what they need comes with the package.
+globals_scan <- function(found, x, env) {
+  address <- rlang::obj_address(x)
+  if (address %in% found$seen) {
+    return(invisible())
+  }
+  found$seen <- c(found$seen, address)
+  for (name in globals_names(x, env)) {
+    where <- find_home(name, env)
+    home <- if (is.null(where)) "" else home_of(where)
+    if (!home %in% found$homes) found$homes <- c(found$homes, home)
+    if (home == "workspace" || (home == "" && !is.null(where) && !is_packaged(where))) {
+      # What cannot be had is an error where it is used, if it is.
+      value <- tryCatch(get(name, envir = where, inherits = FALSE), error = function(e) where)
+      if (identical(value, where)) {
+        next
+      }
+      if (home == "workspace" && !name %in% names(found$variables)) {
+        found$variables[name] <- list(value)
+      }
+      if (typeof(value) == "closure") globals_scan(found, value, environment(value))
+    }
+  }
+}
+
+# The environment in which a name is found from `env` on; NULL if there is none.
+find_home <- function(name, env) {
+  while (!identical(env, emptyenv())) {
+    if (exists(name, envir = env, inherits = FALSE)) {
+      return(env)
+    }
+    env <- parent.env(env)
+  }
 }
 
 # "workspace"; the name of an attached package; "" for what travels with the function.
@@ -36,6 +71,81 @@ home_of <- function(env) {
   package <- is.character(name) && startsWith(name, "package:")
   attached <- is.character(name) && name %in% search()
   if (package) sub("^package:", "", name) else if (attached) "workspace" else ""
+}
+
+is_packaged <- function(env) {
+  name <- attr(env, "name", exact = TRUE)
+  identical(env, baseenv()) || isNamespace(env) || (is.character(name) && startsWith(name[[1L]], "imports:"))
+}
+
+# Names that code takes from elsewhere. To find them takes longer than a small map, so they are remembered
+# for as long as the analysis would give the same. That depends on the code, which never changes: a
+# changed function has another body; and on whether functions of base R, such as quote(), have their
+# meaning where the code is. What the names stand for is looked up each time.
+globals_names <- function(x, env) {
+  plain <- is.language(x) || (is.function(x) && all(names(attributes(x)) == "srcref"))
+  if (!plain || is.primitive(x)) {
+    return(globals_analyse(x, env))
+  }
+  code <- if (is.function(x)) body(x) else x
+  arguments <- if (is.function(x)) formals(x)
+  key <- paste(rlang::obj_address(code), rlang::obj_address(arguments))
+  known <- the$analyses[[key]]
+  if (is.null(known)) {
+    known <- list(code = code, arguments = arguments, base = base_functions(x))
+    # With functions of base R masked it is another analysis.
+    if (!has_base_functions(known$base, env)) {
+      return(globals_analyse(x, env))
+    }
+    known$names <- globals_analyse(x, env)
+    if (length(the$analyses) >= analyses_most) rm(list = names(the$analyses), envir = the$analyses)
+    assign(key, known, envir = the$analyses)
+  } else if (!has_base_functions(known$base, env)) {
+    return(globals_analyse(x, env))
+  }
+  known$names
+}
+
+analyses_most <- 200L
+
+globals_analyse <- function(x, env) {
+  names <- globals::findGlobals(x, envir = env, substitute = FALSE)
+  names[!grepl("^[.][.]([.]|[0-9]+)$", names)]
+}
+
+# Functions of base R of which code has the names, by these.
+base_functions <- function(x) {
+  if (is.function(x)) x <- as.call(c(list(quote(list)), as.list(formals(x)), list(body(x))))
+  names <- setdiff(all.names(x, unique = TRUE), "")
+  is_function <- vapply(names, exists, NA, envir = baseenv(), mode = "function", inherits = FALSE)
+  mget(names[is_function], envir = baseenv())
+}
+
+has_base_functions <- function(functions, env) {
+  found <- tryCatch(
+    mget(names(functions), envir = env, mode = "function", ifnotfound = list(NULL), inherits = TRUE),
+    error = function(e) NULL # an argument of such a name that is missing, or fails
+  )
+  identical(found, functions)
+}
+
+# In a worker: the workspace gets these variables. Returns how it was, for reset_globals().
+set_globals <- function(variables) {
+  if (length(variables) == 0L) {
+    return(NULL)
+  }
+  names <- names(variables)
+  there <- vapply(names, exists, NA, envir = globalenv(), inherits = FALSE)
+  before <- list(variables = mget(names[there], envir = globalenv()), new = names[!there])
+  list2env(variables, envir = globalenv())
+  before
+}
+
+reset_globals <- function(before) {
+  for (name in before$new) {
+    if (exists(name, envir = globalenv(), inherits = FALSE)) rm(list = name, envir = globalenv())
+  }
+  if (length(before$variables) > 0L) list2env(before$variables, envir = globalenv())
 }
 
 # What every R process attaches.

@@ -46,15 +46,10 @@ cluster_worker_begin <- function(bytes, slots, number, token, share = NULL) {
 
 # The variables of the session, the share of the cores; returns how it was.
 cluster_worker_set <- function(job) {
-  names <- as.character(names(job$variables))
-  there <- intersect(names, ls(globalenv(), all.names = TRUE))
   undo <- list(
-    variables = mget(there, envir = globalenv()), new = setdiff(names, there),
-    seed = globalenv()$.Random.seed,
-    env = Sys.getenv(c("REGATTA_SHARE", "REGATTA_TRY"), NA, names = TRUE),
-    cores = getOption("mc.cores")
+    variables = set_globals(job$variables), seed = globalenv()$.Random.seed,
+    env = Sys.getenv(c("REGATTA_SHARE", "REGATTA_TRY"), NA, names = TRUE), cores = getOption("mc.cores")
   )
-  list2env(job$variables, envir = globalenv())
   Sys.setenv(REGATTA_SHARE = job$share)
   threads_share(if (is.null(job$control$threads)) job$share else job$control$threads)
   if (is.null(job$seed)) {
@@ -163,8 +158,7 @@ cluster_worker_clear <- function() {
     return(invisible())
   }
   .Call(ffi_cluster_worker_end)
-  rm(list = undo$new, envir = globalenv())
-  list2env(undo$variables, envir = globalenv())
+  reset_globals(undo$variables)
   rng_use(undo$seed)
   restore_env(undo$env)
   options(mc.cores = undo$cores)

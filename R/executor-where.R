@@ -29,12 +29,21 @@ where_to_run <- function(on, control, call) {
   list(on = NULL, control = control)
 }
 
-# Whether there is an executor for objects of its class.
+# Whether there is an executor for objects of its class. Methods may be registered at any time, none goes.
 is_place <- function(on) {
-  methods <- lapply(class(on), function(class) {
-    utils::getS3method("new_executor", class, optional = TRUE, envir = topenv())
-  })
-  is.object(on) && !all(vapply(methods, is.null, NA))
+  if (!is.object(on)) {
+    return(FALSE)
+  }
+  for (class in class(on)) {
+    if (class %in% the$places) {
+      return(TRUE)
+    }
+    if (!is.null(utils::getS3method("new_executor", class, optional = TRUE, envir = topenv()))) {
+      the$places <- c(the$places, class)
+      return(TRUE)
+    }
+  }
+  FALSE
 }
 
 # Names under which other packages have the place.

@@ -146,14 +146,10 @@ member_begin <- function(bytes) {
   for (package in job$packages) {
     library(package, character.only = TRUE)
   }
-  names <- as.character(names(job$variables))
-  there <- intersect(names, ls(globalenv(), all.names = TRUE))
   undo <- list(
-    variables = mget(there, envir = globalenv()), new = setdiff(names, there),
-    seed = globalenv()$.Random.seed, env = Sys.getenv(c("REGATTA_SHARE", "REGATTA_TRY"), NA, names = TRUE),
-    cores = getOption("mc.cores")
+    variables = set_globals(job$variables), seed = globalenv()$.Random.seed,
+    env = Sys.getenv(c("REGATTA_SHARE", "REGATTA_TRY"), NA, names = TRUE), cores = getOption("mc.cores")
   )
-  list2env(job$variables, envir = globalenv())
   fork_worker_share(job)
   the$plan <- job
   undo
@@ -161,8 +157,7 @@ member_begin <- function(bytes) {
 
 member_end <- function(undo) {
   the$plan <- NULL
-  rm(list = intersect(undo$new, ls(globalenv(), all.names = TRUE)), envir = globalenv())
-  list2env(undo$variables, envir = globalenv())
+  reset_globals(undo$variables)
   rng_use(undo$seed)
   restore_env(undo$env)
   options(mc.cores = undo$cores)

@@ -41,7 +41,7 @@ rng_element_seed <- function(base, i, try = 1L) {
 # NULL: the generator seeds itself from time and pid at its next use.
 rng_use <- function(seed) {
   if (is.null(seed)) {
-    suppressWarnings(rm(".Random.seed", envir = globalenv()))
+    if (exists(".Random.seed", globalenv(), inherits = FALSE)) rm(".Random.seed", envir = globalenv())
     return(invisible())
   }
   assign(".Random.seed", seed, envir = globalenv())

@@ -118,7 +118,8 @@ slurm_tasks_here <- function() {
 
 # LSB_MCPU_HOSTS is "host slots host slots ..."; LSB_DJOB_NUMPROC is their sum.
 cores_lsf <- function() {
-  words <- strsplit(trimws(Sys.getenv("LSB_MCPU_HOSTS")), "\\s+")[[1L]]
+  hosts <- Sys.getenv("LSB_MCPU_HOSTS")
+  words <- if (nzchar(hosts)) strsplit(trimws(hosts), "\\s+")[[1L]]
   if (length(words) >= 4L && length(words) %% 2L == 0L) {
     odd <- seq(1L, length(words), by = 2L)
     here <- which(same_host(words[odd]))

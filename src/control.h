@@ -30,6 +30,13 @@ typedef struct {
   int32_t tries; /* which try it is; written by the parent before it is queued */
 } rg_task;
 
+/* How far a worker that outlives the run has done with it. */
+typedef enum {
+  RG_LEFT_NOT = 0,
+  RG_LEFT,       /* the worker has */
+  RG_LEFT_ALONE, /* while it waits it has nothing to end, so that nobody need wait until it has left */
+} rg_left;
+
 typedef struct {
   _Atomic int64_t current;     /* element being run, -1 between elements */
   _Atomic int64_t begun;       /* how many elements this worker has begun, retries too */
@@ -39,7 +46,7 @@ typedef struct {
   _Atomic int32_t ended_by;    /* signal on which the worker killed its group, itself too */
   _Atomic int32_t waiting;     /* the worker sleeps until its control pipe has a byte */
   _Atomic int32_t damaged;     /* it has found something in its ring that it has not written */
-  _Atomic int32_t left;        /* a worker that outlives the run has done with it */
+  _Atomic int32_t left;        /* rg_left, of a worker that outlives the run */
   _Atomic int32_t draining[RG_STREAMS];
   _Atomic int64_t drained[RG_STREAMS]; /* bytes the parent has read from the stream */
   _Atomic int32_t claim_size;

@@ -101,6 +101,13 @@ static void sleep_for_leavers(rg_pool *pool, int ms) {
   while (read(pool->doorbell[0], bytes, sizeof bytes) == (ssize_t)sizeof bytes) continue;
 }
 
+/* It sleeps and has nothing to end: once it is woken, and finds that the run is over, it can do nothing but
+   leave. What the session sends it next it does after that. */
+static int is_as_good_as_gone(const rg_slot *slot) {
+  return atomic_load(&slot->waiting) && atomic_load(&slot->current) < 0 && atomic_load(&slot->begun) > 0 &&
+         atomic_load(&slot->left) == RG_LEFT_ALONE;
+}
+
 /* Long enough for a machine that does many other things, too. */
 static const int64_t LEAVE_NS = (int64_t)10 * 1000000000;
 
@@ -110,14 +117,16 @@ void rg_fork_detach(rg_pool *pool) {
   if (pool->stand->stopped) return;
   atomic_store(&pool->control->shared->over, 1);
   for (int w = 0; w < pool->size; w++) {
-    if (pool->workers[w].pid > 0) rg_fd_wake(pool->workers[w].wake);
+    if (pool->workers[w].pid <= 0) continue;
+    int gone = is_as_good_as_gone(&pool->control->slots[w]) && !pool->workers[w].damaged;
+    if (rg_fd_wake(pool->workers[w].wake) == 0 && gone) release_worker(pool, w);
   }
   do {
     left = 0;
     for (int w = 0; w < pool->size; w++) {
       const rg_worker *worker = &pool->workers[w];
       if (worker->pid <= 0 || is_in_the_way(pool, w)) continue;
-      if (atomic_load(&pool->control->slots[w].left)) {
+      if (atomic_load(&pool->control->slots[w].left) == RG_LEFT) {
         release_worker(pool, w);
       } else if (!rg_fork_worker_has_ended(worker)) {
         left++;

@@ -96,10 +96,12 @@ SEXP ffi_fork_member_ready(void) {
   return R_NilValue;
 }
 
+int rg_fork_member_is_clean(void) { return had_children || !has_children(); }
+
 /* The worker has done with the run: nothing of it goes on. What elements have started is ended, as by
    the end of a forked worker, unless there were children before. */
 SEXP ffi_fork_member_leave(void) {
-  if (!had_children && has_children()) rg_process_end_children();
+  if (!rg_fork_member_is_clean()) rg_process_end_children();
   rg_pool *pool = rg_fork_member_quit();
   if (pool) {
     rg_control_close(pool->control);

@@ -136,6 +136,8 @@ void rg_fork_detach(rg_pool *pool);
 /* fork-member.c: in a worker. The bytes of the run's code. */
 SEXP rg_fork_member_join(const rg_member_message *message, int *fds, int count);
 __attribute__((noreturn)) void rg_fork_member_leave_process(void);
+/* Whether there is nothing that elements of the run have started. */
+int rg_fork_member_is_clean(void);
 SEXP ffi_fork_member_ready(void);
 SEXP ffi_fork_member_leave(void);
 

@@ -33,6 +33,7 @@ static struct {
   rg_slot *slot;
   int number; /* of the slot */
   pid_t pid;
+  int outlives; /* the run: a server has forked it */
   int wake, doorbell;
   rg_fd_identity wake_pipe, doorbell_pipe;
   int guard; /* closed at its other end when the parent ends */
@@ -51,8 +52,7 @@ static void ring_doorbell(int64_t now) {
   atomic_store(&worker.pool->control->shared->rung, 1);
   if (atomic_exchange(&worker.pool->control->shared->parent_asleep, 0) &&
       rg_fd_is(worker.doorbell, worker.doorbell_pipe)) {
-    ssize_t n = write(worker.doorbell, "", 1);
-    (void)n; /* full: the parent has a wake-up waiting already */
+    rg_fd_wake(worker.doorbell); /* fails: the parent has a wake-up waiting already, or the run is over */
   }
 }
 
@@ -128,6 +128,9 @@ static int64_t next_claimed(int64_t now) {
     if (element >= 0) return element;
     if (is_over()) return -1;
     if (claim_batch(now) > 0) continue;
+    if (worker.outlives) {
+      atomic_store(&worker.slot->left, rg_fork_member_is_clean() ? RG_LEFT_ALONE : RG_LEFT_NOT);
+    }
     atomic_store(&worker.slot->waiting, 1);
     ring_doorbell(now);
     int may_claim = worker.number < atomic_load(&control->shared->active);
@@ -489,6 +492,7 @@ static void become_worker(rg_pool *pool, int number, rg_pipes pipes, pid_t paren
 
 void rg_fork_member_become(uint64_t tag, int line, pid_t parent, const sigset_t *signals) {
   begin_process(tag);
+  worker.outlives = 1;
   set_streams(-1, -1);
   settle_process(line, parent, signals);
 }
@@ -518,7 +522,7 @@ rg_pool *rg_fork_member_quit(void) {
   rg_slot *slot = worker.slot;
   worker.slot = NULL;
   worker.pool = NULL;
-  atomic_store(&slot->left, 1);
+  atomic_store(&slot->left, RG_LEFT);
   if (rg_fd_is(worker.doorbell, worker.doorbell_pipe)) rg_fd_wake(worker.doorbell);
   if (rg_fd_is(worker.wake, worker.wake_pipe)) rg_fd_close(&worker.wake);
   if (rg_fd_is(worker.doorbell, worker.doorbell_pipe)) rg_fd_close(&worker.doorbell);

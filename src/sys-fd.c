@@ -42,12 +42,21 @@ int rg_fd_lift(int fd) {
   return lifted;
 }
 
-int rg_fd_pipe(int fd[2], int nonblock) {
+static int open_pipe(int fd[2]) {
+#ifdef __linux__
+  return pipe2(fd, O_CLOEXEC);
+#else
   if (pipe(fd) < 0) return -1;
+  for (int end = 0; end < 2; end++) set_flag(fd[end], F_GETFD, F_SETFD, FD_CLOEXEC);
+  return 0;
+#endif
+}
+
+int rg_fd_pipe(int fd[2], int nonblock) {
+  if (open_pipe(fd) < 0) return -1;
   for (int end = 0; end < 2; end++) {
     int wanted = nonblock & (end == 0 ? RG_FD_READ_END : RG_FD_WRITE_END);
     if ((fd[end] = rg_fd_lift(fd[end])) < 0 ||
-        set_flag(fd[end], F_GETFD, F_SETFD, FD_CLOEXEC) < 0 ||
         (wanted && set_flag(fd[end], F_GETFL, F_SETFL, O_NONBLOCK) < 0)) {
       int saved = errno;
       rg_fd_close(&fd[0]);

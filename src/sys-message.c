@@ -99,7 +99,7 @@ static void take_fds(struct msghdr *message, int *fds, int *count) {
       int fd;
       memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
       fd = rg_fd_lift(fd);
-      if (fd >= 0) fcntl(fd, F_SETFD, FD_CLOEXEC);
+      if (fd >= 0 && !MSG_CMSG_CLOEXEC) fcntl(fd, F_SETFD, FD_CLOEXEC);
       if (fds && *count < RG_MESSAGE_FDS_MAX) {
         fds[(*count)++] = fd;
       } else {

@@ -83,7 +83,7 @@ int main(void) {
               "worker"),
         FIELD(rg_slot, waiting, "the worker sleeps until it is woken", "both"),
         FIELD(rg_slot, damaged, "it has found in its ring what it has not written", "worker"),
-        FIELD(rg_slot, left, "it outlives the run and has done with it", "worker"),
+        FIELD(rg_slot, left, "of one that outlives the run: 1 it has done with it, 2 nothing is to be ended first", "worker"),
         FIELD(rg_slot, draining, "for each stream: it is being read", "parent"),
         FIELD(rg_slot, drained, "for each stream: bytes read from it", "parent"),
         FIELD(rg_slot, claim_size, "size of the claim", "worker; parent after its death"),

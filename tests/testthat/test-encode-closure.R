@@ -148,6 +148,50 @@ test_that("the variables and packages that code uses are found", {
   expect_length(globals_of(list(own))$variables, 0L)
 })
 
+test_that("what is remembered of code is what would be found again", {
+  skip_if_not_installed("globals")
+  withr::defer(rm(list = intersect(c("rg_a", "rg_b", "rg_f", "quote"), ls(globalenv())), envir = globalenv()))
+  in_workspace <- function(code) eval(substitute(code), globalenv())
+  used <- function(code) sort(as.character(names(globals_of(list(code))$variables)))
+  before <- as.list(analyses <- regatta:::the$analyses)
+  in_workspace({
+    rg_a <- 1
+    rg_b <- 2
+    rg_f <- function(i) i + rg_a
+  })
+  code <- in_workspace(function(i) rg_f(i))
+  expect_identical(used(code), c("rg_a", "rg_f"))
+  known <- as.list(analyses)
+  expect_gt(length(known), length(before))
+  expect_identical(used(code), c("rg_a", "rg_f"))
+  expect_identical(as.list(analyses), known)
+  # a value has changed, and what is used
+  in_workspace(rg_a <- 5)
+  expect_identical(globals_of(list(code))$variables$rg_a, 5)
+  in_workspace(rg_f <- function(i) i + rg_b)
+  expect_identical(used(code), c("rg_b", "rg_f"))
+  in_workspace(body(rg_f)[[3]] <- quote(rg_a * rg_b))
+  expect_identical(used(code), c("rg_a", "rg_b", "rg_f"))
+  # the same code elsewhere
+  environment(code) <- list2env(list(rg_f = identity), parent = globalenv())
+  expect_identical(used(code), character())
+  # an argument's default, in a function with the same body
+  one <- in_workspace(function(i, k = rg_a) i)
+  expect_identical(used(one), "rg_a")
+  formals(one)$k <- quote(rg_b)
+  expect_identical(used(one), "rg_b")
+  # a function of base R that means something else for a while
+  quoting <- in_workspace(function() quote(rg_a))
+  expect_identical(used(quoting), character())
+  in_workspace(quote <- function(x) x)
+  expect_identical(used(quoting), c("quote", "rg_a"))
+  in_workspace(rm(quote))
+  expect_identical(used(quoting), character())
+  # there is room for so much
+  for (k in 1:300) used(eval(call("function", NULL, call("+", k, quote(rg_a))), globalenv()))
+  expect_lte(length(analyses), regatta:::analyses_most)
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
