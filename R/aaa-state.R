@@ -7,7 +7,8 @@
 # being read; `abandoned` and `abandoned_remote`, runs on clusters that nobody has any more and that are to be stopped;
 # `delayedarray`, the environment of the methods for that package; `servers`, the fork servers by what they have
 # loaded; `analyses`, which names code takes from elsewhere, by the code; `places`, classes of which it is
-# known that there is an executor for them; `defaults`, what par_control() gives without arguments.
+# known that there is an executor for them; `defaults`, what par_control() gives without arguments;
+# `master`, of a node of a cluster, its connection to the session and the socket of that, list(id, socket).
 the <- new.env(parent = emptyenv())
 the$last <- NULL
 the$plan <- NULL
@@ -25,3 +26,4 @@ the$servers <- list()
 the$analyses <- new.env(parent = emptyenv())
 the$places <- character()
 the$defaults <- NULL
+the$master <- NULL

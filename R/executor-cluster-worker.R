@@ -40,7 +40,7 @@ cluster_worker_begin <- function(bytes, slots, number, token, share = NULL) {
   cluster_worker$token <- token
   cluster_worker$slots <- slots
   cluster_worker$number <- number
-  cluster_worker$socket <- find_socket(find_master(sys.frames())$con)
+  cluster_worker$socket <- master_socket(find_master(sys.frames())$con)
   evaluate_begin(control, job$seed)
 }
 
@@ -115,13 +115,23 @@ with_streams <- function(code) {
   code
 }
 
-# Called from C with what an element has to tell where the way to the session is not known: it goes
-# with the end of the batch.
+# Called from C with what an element has to tell that goes with the end of the batch: all of it where the
+# way to the session is not known, else a small value after which nothing is left to do.
 cluster_worker_report <- function(type, index, try, kind, times, payload) {
   cluster_worker$held[[length(cluster_worker$held) + 1L]] <- list(
     type = type, index = index, try = try, kind = kind, times = times, payload = payload
   )
   NULL
+}
+
+# To find a socket means to look at all that are open: it is done once for a connection.
+master_socket <- function(connection) {
+  known <- the$master
+  if (is.null(known) || !identical(known$id, attr(connection, "conn_id"))) {
+    known <- list(id = attr(connection, "conn_id"), socket = find_socket(connection))
+    if (known$socket >= 0L) the$master <- known
+  }
+  known$socket
 }
 
 # The connection of the loop in which parallel's workers wait for messages; the functions that have

@@ -18,12 +18,13 @@
 #include "sys-clock.h"
 #include "sys-fd.h"
 #include "sys-process.h"
+#include "sys-socket.h"
 
-/* Bytes of output that are sent at a time. */
-enum { OUTPUT_MAX = 1 << 24 };
+/* Bytes of output that are sent at a time, and of a payload that is sent together with its header. */
+enum { OUTPUT_MAX = 1 << 24, FRAME_SMALL = 4096 };
 
 /* The batch that this process is at. What is to be sent goes to the socket of the connection to the
-   session, or where that is not known to an R function. */
+   session, or, where that is not known and what goes with the end of the batch, to an R function. */
 static struct {
   SEXP report;
   int fd; /* -1: not known */
@@ -56,10 +57,9 @@ static void send_frame(const rg_record *header, const void *payload, size_t size
                             .times = {(double)worker.started / 1e9, (double)worker.ended / 1e9},
                             .size = size};
   memcpy(frame.token, worker.token, sizeof frame.token);
-  enum { SMALL = 4096 };
-  char both[sizeof frame + SMALL];
+  char both[sizeof frame + FRAME_SMALL];
   memcpy(both, &frame, sizeof frame);
-  if (size <= SMALL) {
+  if (size <= FRAME_SMALL) {
     if (size > 0) memcpy(both + sizeof frame, payload, size);
     if (rg_cluster_wire_send_all(worker.fd, both, sizeof frame + size) < 0) leave();
   } else if (rg_cluster_wire_send_all(worker.fd, &frame, sizeof frame) < 0 ||
@@ -84,14 +84,18 @@ static void report(const rg_record *header, SEXP payload) {
   UNPROTECT(7);
 }
 
-static void report_bytes(const rg_record *header, const void *bytes, size_t size) {
-  if (worker.fd >= 0) {
-    send_frame(header, bytes, size);
-    return;
-  }
+static void report_later(const rg_record *header, const void *bytes, size_t size) {
   SEXP raw = Rf_allocVector(RAWSXP, (R_xlen_t)size);
   if (size > 0) memcpy(RAW(raw), bytes, size);
   report(header, raw);
+}
+
+static void report_bytes(const rg_record *header, const void *bytes, size_t size) {
+  if (worker.fd >= 0) {
+    send_frame(header, bytes, size);
+  } else {
+    report_later(header, bytes, size);
+  }
 }
 
 /* What the element has written so far goes before anything else that it has to tell. A program that
@@ -153,11 +157,21 @@ static void channel_ended(void *state, int64_t element) {
   report_output(element);
 }
 
+/* A small value after which nothing is left to do goes with the end of the batch, which comes at once: one
+   message less to be sent and to be woken by. */
+static int goes_with_end(const rg_record *header, size_t size) {
+  return header->type == RG_RECORD_VALUE && worker.at == worker.count && size <= FRAME_SMALL;
+}
+
 static void channel_publish(void *state, rg_record *header, const rg_buffer *payload) {
   (void)state;
   if (header->type == RG_RECORD_CONDITION) report_output(header->element);
   if (header->type == RG_RECORD_VALUE || header->type == RG_RECORD_ERROR) worker.settled = 1;
-  report_bytes(header, payload->data, payload->size);
+  if (goes_with_end(header, payload->size)) {
+    report_later(header, payload->data, payload->size);
+  } else {
+    report_bytes(header, payload->data, payload->size);
+  }
 }
 
 static int channel_cancelled(void *state, int64_t element) {
@@ -179,6 +193,8 @@ SEXP ffi_cluster_worker_batch(SEXP elements, SEXP tries, SEXP slots, SEXP number
                                      .share_from = INT64_MAX};
   worker.report = report;
   worker.fd = Rf_asInteger(fd);
+  /* A message that follows another must not wait until that has been acknowledged. */
+  if (worker.fd >= 0) rg_socket_send_at_once(worker.fd);
   strncpy(worker.token, CHAR(STRING_ELT(token, 0)), sizeof worker.token - 1);
   worker.slot = slots == R_NilValue ? &worker.own
                                     : rg_cluster_slots_borrow(slots, Rf_asInteger(number) - 1);
