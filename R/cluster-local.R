@@ -4,21 +4,7 @@
 cluster_local <- function(n = workers_available(), packages = NULL) {
   n <- check_count(as.integer(n), "n")
   packages <- check_packages(packages)
-  call <- sys.call()
-  state <- new.env(parent = emptyenv())
-  state$n <- n
-  state$pid <- Sys.getpid()
-  state$packages <- packages
-  state$server <- fork_server(packages, call)
-  state$stand <- .Call(ffi_fork_stand_new, state$server, n)
-  stand_fill(state, call)
-  nodes <- lapply(seq_len(n), function(rank) {
-    structure(
-      list(state = state, rank = rank, host = "localhost"),
-      class = c("regatta_node", "SOCKnode")
-    )
-  })
-  structure(nodes, class = c("regatta_cluster", "SOCKcluster", "cluster"))
+  stand_cluster(n, packages, sys.call())
 }
 
 check_packages <- function(packages) {

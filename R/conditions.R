@@ -349,3 +349,14 @@ warning_fork <- function(host) {
   )
   new_warning("regatta_warning_fork", message, host = host)
 }
+
+message_pool <- function(host) {
+  message <- paste0(
+    "Workers come from a fork server: ", host, " is not to be forked. They do not inherit the session; what the ",
+    "code needs of it is found and sent. `options(regatta.fork = TRUE)` forks it all the same.\n"
+  )
+  structure(
+    list(message = message, call = NULL, host = host),
+    class = c("regatta_message_pool", "regatta_message", "message", "condition")
+  )
+}

@@ -12,9 +12,10 @@ element_states <- c(pending = 0L, done = 1L, error = 2L, death = 3L, timeout = 4
 #   on_retry(run, index, kind, cnd, event)   called before an element is tried again
 #   on_note(index, note)                     called for what ffi_evaluator_note() has sent
 #   near                what needs workers that share memory with the session, as text
+#   inherit             TRUE: workers are to have all that the session has
 #   limit_signal        the signal for an element over a limit, in place of the usual steps
 run_new <- function(task, on, control) {
-  where <- where_to_run(on, control, task$call)
+  where <- where_to_run(on, control, task$call, isTRUE(task$inherit))
   on <- where$on
   control <- where$control
   offered <- workers_offered(on)

@@ -100,12 +100,12 @@ load_lazy_code <- function() {
   }
 }
 
-# In a host with threads and windows of its own a forked copy may hang or disturb the original.
+# A call whose workers must inherit the session, as those of package parallel do, has no other way.
 warn_fork_hazard <- function() {
-  hosted <- nzchar(Sys.getenv("RSTUDIO")) && !nzchar(Sys.getenv("RSTUDIO_TERM"))
-  if (hosted && !the$fork_warned) {
+  host <- fork_host()
+  if (!is.null(host) && !the$fork_warned) {
     the$fork_warned <- TRUE
-    warning(warning_fork("RStudio"))
+    warning(warning_fork(host))
   }
 }
 

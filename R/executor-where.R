@@ -1,10 +1,14 @@
 # Where a run is to be and with which settings: `.on` and `.control` as they were given, or as the
 # options regatta.on and regatta.control say for the session.
 
-# list(on, control): `on` NULL for forked workers or a cluster; a number of workers is in `control`.
-where_to_run <- function(on, control, call) {
+# list(on, control): `on` NULL for forked workers, or a cluster; a number of workers is in `control`. A call
+# whose workers are to `inherit` the session forks it, if no place is given.
+where_to_run <- function(on, control, call, inherit = FALSE) {
   name <- argument_or_option(on, ".on", "regatta.on")
-  if (is.null(on) || is_place(on)) {
+  if (is.null(on)) {
+    return(list(on = if (!inherit) default_place(control$workers, call), control = control))
+  }
+  if (is_place(on)) {
     return(list(on = on, control = control))
   }
   if (!is.numeric(on) || is.object(on)) {
@@ -26,7 +30,7 @@ where_to_run <- function(on, control, call) {
     }
   }
   control$workers <- workers
-  list(on = NULL, control = control)
+  list(on = if (!inherit) default_place(workers, call), control = control)
 }
 
 # Whether there is an executor for objects of its class. Methods may be registered at any time, none goes.

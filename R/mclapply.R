@@ -126,7 +126,8 @@ mclapply_task <- function(job, call, begin, one, notes) {
       mclapply_retry(run, job, notes, index, kind, cnd)
     },
     on_note = function(index, note) notes$times[[index]] <- note$time,
-    limit_signal = job$settings$mc.timeout.signal
+    limit_signal = job$settings$mc.timeout.signal,
+    inherit = TRUE
   )
 }
 
