@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-current-r peers quick install check docs bench bench-table sanitize gctorture valgrind models soak clean
+.PHONY: help demo test test-current-r peers quick install check docs bench bench-table sanitize gctorture valgrind models mutate soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -68,6 +68,10 @@ valgrind: ## memory errors of the C code as valgrind sees them
 models: ## every order of steps of the mechanisms between processes, by a model checker
 	@tools/setup.sh models
 	@$(MAKE) -s -C tests/models
+
+mutate: ## break the code on purpose, one fault at a time: do the tests notice?
+	@tools/setup.sh test
+	@tools/with-lib.sh tools/mutate.sh
 
 soak: ## repeat the suite and the leak check until it breaks or ROUNDS (10) are over
 	@tools/setup.sh test

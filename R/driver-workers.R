@@ -177,9 +177,9 @@ workers_least <- function(run) {
   min(if (is.null(least)) 1L else least, run$places)
 }
 
-# After a worker has left for good.
+# After a worker has left for good. A run that stops ends by the error of its element, however many are left.
 workers_suffice <- function(run) {
-  if (run$done >= run$n || length(workers_in(run, "starting")) > 0L) {
+  if (run$done >= run$n || run$stopping || length(workers_in(run, "starting")) > 0L) {
     return(invisible())
   }
   alive <- workers_alive(run)

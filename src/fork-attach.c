@@ -88,8 +88,10 @@ static int is_in_the_way(const rg_pool *pool, int w) {
          (current >= 0 && (current >= pool->elements || !pool->settled[current]));
 }
 
-/* Its output is not wanted any more, and neither are its values. */
+/* Its output is not wanted any more, and neither are its values: of memory that they tell of nobody
+   will hear. */
 static void release_worker(rg_pool *pool, int w) {
+  pool->lost_spans |= rg_ring_unread(&pool->control->slots[w].ring) > 0;
   pool->stand->members[pool->workers[w].member].run = NULL;
   rg_fork_pool_close_worker(&pool->workers[w]);
 }

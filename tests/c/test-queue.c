@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -459,6 +460,56 @@ static void *run_hand(void *state) {
   hand *h = state;
   work(h->control, h->worker, h->counts, (uint64_t)h->worker + 7);
   return NULL;
+}
+
+TEST(batches_grow_by_a_factor_up_to_the_time_that_one_is_to_take) {
+  CHECK(rg_queue_batch(0, 0, 5) == 1);
+  CHECK(rg_queue_batch(0, 1, 1000) == RG_BATCH_GROWTH);
+  CHECK(rg_queue_batch(0, 16, 1000) == RG_BATCH_GROWTH * 16);
+  CHECK(rg_queue_batch(0, 100, RG_BATCH_NS / 7) == 7);
+  CHECK(rg_queue_batch(0, 100, 2 * RG_BATCH_NS) == 1);
+  CHECK(rg_queue_batch(0, RG_CLAIM_MAX, 1) == RG_CLAIM_MAX);
+  CHECK(rg_queue_batch(0, 8, 0) == RG_BATCH_GROWTH * 8);
+  CHECK(rg_queue_batch(3, 8, 1) == 3);
+}
+
+typedef struct {
+  rg_control *control;
+  int gives_back;
+  _Atomic int begun, done;
+} taker;
+
+static void *run_taker(void *data) {
+  taker *t = data;
+  atomic_store(&t->begun, 1);
+  if (t->gives_back) {
+    rg_queue_give_back(t->control, 0);
+  } else {
+    rg_queue_claim(t->control, 0, 4);
+  }
+  atomic_store(&t->done, 1);
+  return NULL;
+}
+
+TEST(nothing_is_claimed_or_given_back_while_another_has_the_lock) {
+  for (int gives_back = 0; gives_back < 2; gives_back++) {
+    rg_control *control = filled(100, 2);
+    if (gives_back) rg_queue_claim(control, 0, 4);
+    taker t = {control, gives_back, 0, 0};
+    pthread_t thread;
+    CHECK(rg_queue_lock(control, -1) == 0);
+    int64_t length = rg_queue_length(control);
+    pthread_create(&thread, NULL, run_taker, &t);
+    while (!atomic_load(&t.begun)) sched_yield();
+    const struct timespec nap = {0, 1000000};
+    for (int i = 0; i < 50; i++) nanosleep(&nap, NULL);
+    CHECK(!atomic_load(&t.done));
+    CHECK(rg_queue_length(control) == length);
+    rg_queue_unlock(control);
+    pthread_join(thread, NULL);
+    CHECK(rg_queue_length(control) != length);
+    rg_control_close(control);
+  }
 }
 
 TEST(workers_that_are_threads_run_each_element_once) {

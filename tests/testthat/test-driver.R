@@ -272,3 +272,16 @@ test_that("a worker is ready when it has taken what the run needs, with its part
     grep("^admit", on$place$log, value = TRUE), c("admit 1 2", "admit 2 3", "admit 3 4")
   )
 })
+
+test_that("the death of an element stays the error of the run when all workers die", {
+  die <- function(w) {
+    function(place) {
+      list(script_left(w, index = place$given[[w]]$elements[[1L]], start = .Call(regatta:::ffi_clock)))
+    }
+  }
+  on <- on_script(2L,
+    function(place) list(script_joined(1L), script_joined(2L)),
+    die(2L), die(1L)
+  )
+  expect_error(run_script(9, on), class = "regatta_error_death")
+})
