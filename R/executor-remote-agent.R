@@ -188,7 +188,7 @@ agent_run <- function(agent, message) {
   )
   run$failed <- tryCatch(
     {
-      job <- closure_unpack(message$job)
+      job <- closure_unpack(list(body = link_unpack(message$job)))
       job$share <- message$share
       min <- if (job$control$shm) job$control$share_min else Inf
       run$packed <- send_handles(TRUE, closure_pack(job, min))

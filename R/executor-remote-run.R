@@ -182,7 +182,7 @@ remote_job <- function(run) {
       loop = plan$loop, control = plan$control, seed = plan$seed,
       variables = globals$variables, packages = globals$packages
     )
-    run$job <- send_handles(FALSE, closure_pack(job))$bytes
+    run$job <- link_pack(send_handles(FALSE, closure_pack(job))$bytes$body)
   }
   run$job
 }

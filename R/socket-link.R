@@ -50,3 +50,29 @@ link_done <- function(result, what) {
   }
   result
 }
+
+# Large bytes as they go over a link: compressed if that makes them much smaller, which a part of them
+# tells. A compressed piece is no longer than R can read at once.
+link_pack <- function(bytes) {
+  if (length(bytes) < link_pack_from || !packs_well(bytes)) {
+    return(bytes)
+  }
+  starts <- seq(1, length(bytes), by = link_piece)
+  lapply(starts, function(from) {
+    memCompress(bytes[from:min(from + link_piece - 1, length(bytes))], "gzip")
+  })
+}
+
+link_unpack <- function(bytes) {
+  if (is.raw(bytes)) bytes else unlist(lapply(bytes, memDecompress, "gzip"))
+}
+
+link_pack_from <- 1e6
+link_piece <- 2^26
+
+# Sixteen samples from all over.
+packs_well <- function(bytes) {
+  starts <- floor(seq(1, length(bytes) - 4096, length.out = 16))
+  sample <- bytes[rep(starts, each = 4096) + 0:4095]
+  length(memCompress(sample, "gzip")) < 0.6 * length(sample)
+}

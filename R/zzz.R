@@ -2,6 +2,7 @@
   the$pid <- Sys.getpid()
   progress_register("progressr", progressr_backend)
   delayedarray_hook()
+  parallel_hook()
 }
 
 # The library stays when the namespace goes: vectors in shared memory outlive it, and their data and

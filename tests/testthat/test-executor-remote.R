@@ -322,25 +322,8 @@ test_that("agents whose session was killed end, and leave nothing, also while th
 })
 
 test_that("a host that is cut off is noticed at both ends", {
-  skip_unless_linux()
-  if (!is_root()) skip("network namespaces need root")
-  skip_unless_command("ip")
-  name <- sprintf("rg%d", Sys.getpid() %% 100000L)
-  ip <- function(...) system2("ip", c(...), stdout = FALSE, stderr = FALSE)
-  if (ip("netns", "add", name) != 0L) skip("no network namespaces here")
-  withr::defer(ip("netns", "del", name))
-  near <- paste0(name, "a")
-  made <- ip("link", "add", near, "type", "veth", "peer", "name", "eth0", "netns", name)
-  if (made != 0L) skip("no virtual network devices here")
-  withr::defer(ip("link", "del", near), priority = "first")
-  ip("addr", "add", "10.77.91.1/30", "dev", near)
-  ip("link", "set", near, "up")
-  ip("-n", name, "addr", "add", "10.77.91.2/30", "dev", "eth0")
-  ip("-n", name, "link", "set", "eth0", "up")
-  ip("-n", name, "link", "set", "lo", "up")
-  cluster <- local_shell_cluster(
-    2, wrap = paste("ip netns exec", name), address = "10.77.91.1", deadline = 3
-  )
+  host <- local_far_host()
+  cluster <- local_shell_cluster(2, wrap = host$wrap, address = host$address, deadline = 3)
   pool <- unclass(cluster)[[1L]]$pool
   pool$keeps <- FALSE
   pids <- c(cluster_status(cluster)$pid, agent_pids(cluster))
@@ -348,7 +331,7 @@ test_that("a host that is cut off is noticed at both ends", {
     fun = function() Sys.sleep(300), args = list(), return = TRUE, tag = NULL
   ))
   wait_until(status_of(cluster)[[1L]] == "busy")
-  ip("link", "set", near, "down")
+  cut_off(host, "down")
   wait_until(identical(status_of(cluster), c("gone", "gone")), 20)
   wait_until(!any(vapply(pids, is_running, NA)), 20)
   expect_error(parallel:::recvResult(cluster[[1L]]), class = "regatta_error_socket")

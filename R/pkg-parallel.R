@@ -1,0 +1,28 @@
+# Package parallel knows the workers of this one: makeCluster(type = "regatta"), where R has a register of
+# types (from 4.5 on).
+
+parallel_hook <- function() {
+  if (isNamespaceLoaded("parallel")) parallel_register()
+  setHook(packageEvent("parallel", "onLoad"), function(...) parallel_register())
+}
+
+parallel_register <- function(register = parallel_registers()) {
+  # One that another copy of this package has made is as good.
+  if (!is.null(register) && !"regatta" %in% register()) register("regatta", parallel_starter)
+}
+
+parallel_registers <- function() {
+  get0("registerClusterType", envir = asNamespace("parallel"), mode = "function", inherits = FALSE)
+}
+
+# A number of workers here, or names of hosts, each as often as it is to have workers.
+parallel_starter <- function(spec, ...) {
+  if (is.numeric(spec)) {
+    return(cluster_local(spec, ...))
+  }
+  if (is.character(spec) && all(spec %in% c("localhost", "127.0.0.1"))) {
+    return(cluster_local(length(spec), ...))
+  }
+  hosts <- unique(spec)
+  cluster_ssh(hosts, tabulate(match(spec, hosts), length(hosts)), ...)
+}

@@ -1,0 +1,204 @@
+# Faults between the session, the hosts and what has brought the agents there.
+withr::with_preserve_seed(remote_warm())
+detritus <- detritus_snapshot()
+on_remote <- function(...) par_control(progress = FALSE, dump = "no", seed = 1L, ...)
+
+# A map in which the element that the worker `victim` takes first waits for ever, after `flag` is there. The
+# session does `fault` then; the element is tried again elsewhere.
+map_with_fault <- function(cluster, victim, fault, n = 12L) {
+  flag <- withr::local_tempfile()
+  done <- FALSE
+  withCallingHandlers(
+    par_lapply(seq_len(n), function(i) {
+      if (Sys.getpid() %in% victim && !file.exists(flag)) {
+        file.create(flag)
+        message("fault")
+        Sys.sleep(600)
+      }
+      Sys.sleep(0.02)
+      runif(1)
+    }, .on = cluster, .control = on_remote(batch = 1L, retries = 2)),
+    message = function(m) {
+      if (!done) fault()
+      done <<- TRUE
+      invokeRestart("muffleMessage")
+    }
+  )
+}
+undisturbed <- function(n = 12L) {
+  control <- two_workers()
+  par_lapply(seq_len(n), function(i) runif(1), .control = control)
+}
+
+for (how in c("down", "drop", "reset")) {
+  test_that(paste("a map goes on without a host that is cut off, and with it when it is back:", how), {
+    host <- local_far_host()
+    cluster <- local_far_pair(host)
+    pids <- c(cluster_status(cluster)$pid[[2L]], agent_pids(cluster)[[2L]])
+    got <- map_with_fault(cluster, pids[[1L]], function() cut_off(host, how))
+    expect_gt(length(par_last()$tries$index), 0L)
+    expect_identical(got, undisturbed())
+    # its agent and worker notice it, too
+    wait_until(!any(vapply(pids, is_running, NA)), 30)
+    cut_off(host, how, undo = TRUE)
+    wait_until(identical(status_of(cluster), c("idle", "idle")), 60)
+    expect_identical(map_with_fault(cluster, integer(), identity), undisturbed())
+  })
+}
+
+test_that("a short break of a link costs nothing", {
+  host <- local_far_host()
+  cluster <- local_far_pair(host, deadline = 20)
+  flags <- withr::local_tempdir()
+  broken <- FALSE
+  got <- withCallingHandlers(
+    par_lapply(1:4, function(i) {
+      message("begun")
+      while (!file.exists(file.path(flags, "mended"))) Sys.sleep(0.01)
+      runif(1)
+    }, .on = cluster, .control = on_remote(batch = 1L)),
+    message = function(m) {
+      if (!broken) {
+        broken <<- TRUE
+        cut_off(host, "down")
+        file.create(file.path(flags, "mended"))
+        Sys.sleep(1) # the values are sent meanwhile
+        cut_off(host, "down", undo = TRUE)
+      }
+      invokeRestart("muffleMessage")
+    }
+  )
+  expect_length(par_last()$tries$index, 0L)
+  expect_identical(got, undisturbed(4L))
+  expect_identical(pool_of(cluster)$hosts[[2L]]$life, 1)
+})
+
+test_that("an agent that is stopped is given up, and ends when it goes on", {
+  cluster <- local_shell_cluster(c(1, 1), deadline = 3)
+  agent <- agent_pids(cluster)[[2L]]
+  worker <- cluster_status(cluster)$pid[[2L]]
+  withr::defer(if (is_running(agent)) tools::pskill(agent, tools::SIGCONT))
+  got <- map_with_fault(cluster, worker, function() tools::pskill(agent, tools::SIGSTOP))
+  expect_identical(got, undisturbed())
+  tools::pskill(agent, tools::SIGCONT)
+  wait_until(!is_running(agent) && !is_running(worker), 30)
+})
+
+test_that("the end of ssh costs what its host was at, and the host is started again", {
+  ssh <- local_sshd()
+  cluster <- cluster_ssh(
+    c("127.0.0.1", "localhost"), 1, remote_rscript(), remote_env(), ssh, timeout = 60 * slowness(), deadline = 4
+  )
+  withr::defer(stop_remote(cluster))
+  pids <- c(cluster_status(cluster)$pid[[2L]], agent_pids(cluster)[[2L]])
+  client <- regatta:::launch_pid(pool_of(cluster)$hosts[[2L]]$launches[[1L]])
+  got <- map_with_fault(cluster, pids[[1L]], function() tools::pskill(client, tools::SIGKILL))
+  expect_identical(got, undisturbed())
+  wait_until(!any(vapply(pids, is_running, NA)), 30)
+  wait_until(identical(status_of(cluster), c("idle", "idle")), 60)
+})
+
+test_that("a host that comes late takes part in the map that is under way, and one that fails stops none", {
+  flags <- withr::local_tempdir()
+  script <- withr::local_tempfile(lines = c(
+    "#!/bin/sh", "for last; do name=$before; before=$last; done",
+    "if [ $name = broken ]; then echo no such host >&2; exit 255; fi",
+    sprintf("if [ $name = late ] && ! [ -e %s/go ]; then echo not yet >&2; exit 255; fi", flags),
+    "exec sh -c \"$last\""
+  ))
+  Sys.chmod(script, "755")
+  env <- remote_env()
+  env[["TMPDIR"]] <- withr::local_tempdir("nodes-")
+  warned <- expect_warning(
+    cluster <- cluster_ssh(
+      c("early", "late", "broken"), 1, remote_rscript(), env, script, tunnel = FALSE, address = "127.0.0.1",
+      timeout = 60 * slowness()
+    ),
+    class = "regatta_warning_workers"
+  )
+  withr::defer(stop_remote(cluster))
+  expect_match(conditionMessage(warned), "broken: no such host")
+  expect_length(cluster, 1L)
+  got <- par_lapply(1:2, function(i) {
+    file.create(file.path(flags, "go"))
+    file.create(file.path(flags, i))
+    # each waits for the other: there must be two workers
+    while (!all(file.exists(file.path(flags, 1:2)))) Sys.sleep(0.01)
+    Sys.getpid()
+  }, .on = cluster, .control = on_remote(batch = 1L))
+  expect_false(got[[1L]] == got[[2L]])
+  expect_setequal(unlist(got), cluster_status(cluster)$pid[1:2])
+})
+
+test_that("a host that cannot have what a call needs says so", {
+  cluster <- local_shell_cluster(1)
+  lost <- structure(function(i) i, class = "function")
+  environment(lost) <- list2env(list(x = 1), parent = asNamespace("stats"))
+  expect_identical(par_lapply(1:2, lost, .on = cluster, .control = on_remote()), list(1L, 2L))
+  bad <- eval(quote(function(i) nosuchpackage0::f(i)))
+  error <- expect_error(par_lapply(1:2, bad, .on = cluster, .control = on_remote()), class = "regatta_error")
+  expect_match(conditionMessage(error), "nosuchpackage0")
+  expect_identical(par_lapply(1:2, identity, .on = cluster, .control = on_remote()), list(1L, 2L))
+})
+
+test_that("what a call needs crosses the link to a host once, compressed where that helps, and is shared there", {
+  host <- local_far_host()
+  cluster <- local_far_pair(host, c(1, 3), deadline = 20)
+  sent <- function() as.double(readLines(file.path("/sys/class/net", host$near, "statistics/tx_bytes")))
+  bytes <- withr::with_seed(1, as.raw(sample.int(256L, 5e7, TRUE) - 1L))
+  use <- function(bytes) {
+    force(bytes)
+    function(i) {
+      Sys.sleep(0.05)
+      list(is_shm(bytes), length(bytes), as.integer(bytes[[i * 1000]]), Sys.getpid())
+    }
+  }
+  environment(use) <- asNamespace("regatta") # which is there
+  before <- sent()
+  got <- par_lapply(1:40, use(bytes), .on = cluster, .control = on_remote(batch = 1L))
+  crossed <- sent() - before
+  expect_true(all(vapply(got, `[[`, NA, 1L)))
+  expect_identical(vapply(got, `[[`, 0L, 3L), as.integer(bytes[1:40 * 1000]))
+  expect_gt(length(intersect(cluster_status(cluster)$pid[2:4], vapply(got, `[[`, 0L, 4L))), 1L)
+  expect_gt(crossed, 5e7)
+  expect_lt(crossed, 7e7)
+  before <- sent()
+  got <- par_lapply(1:4, use(raw(5e7)), .on = cluster, .control = on_remote(batch = 1L))
+  expect_identical(got[[4L]][2:3], list(50000000L, 0L))
+  expect_lt(sent() - before, 5e6)
+})
+
+test_that("workers whose step daemon of Slurm was killed end with their cluster", {
+  local_slurm()
+  job <- function(rscript, env) {
+    cluster <- cluster_slurm(rscript = rscript, env = env, address = "127.0.0.1", timeout = 60, deadline = 4)
+    pool <- unclass(cluster)[[1L]]$pool
+    agents <- vapply(pool$hosts, function(host) host$facts$pid, 0L)
+    parent <- function(pid) as.integer(strsplit(sub("^.*[)] ", "", readLines(file.path("/proc", pid, "stat"))), " ")[[1L]][[2L]])
+    comm <- function(pid) readLines(file.path("/proc", pid, "comm"))
+    daemon <- agents[[1L]]
+    while (daemon > 1L && comm(daemon) != "slurmstepd") daemon <- parent(daemon)
+    pids <- c(agents, cluster_status(cluster)$pid)
+    control <- par_control(seed = 1L, progress = FALSE, dump = "no", retries = 3)
+    values <- par_lapply(1:12, function(i) {
+      if (i == 3L) {
+        tools::pskill(daemon, tools::SIGKILL)
+        Sys.sleep(0.5)
+      }
+      runif(1)
+    }, .on = cluster, .control = control)
+    parallel::stopCluster(cluster)
+    list(daemon = daemon, pids = pids, values = values)
+  }
+  got <- fault_run(
+    job, list(rscript = remote_rscript(), env = remote_env()),
+    wrap = c("salloc", "-Q", "-N2", "-n2"), timeout = 180
+  )$value
+  expect_gt(got$daemon, 1L)
+  expect_identical(got$values, undisturbed())
+  wait_until(!any(vapply(got$pids, is_running, NA)), 30)
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})

@@ -1,0 +1,41 @@
+detritus <- detritus_snapshot()
+
+test_that("makeCluster() of package parallel makes clusters of this package where R has a register of types", {
+  if (is.null(parallel_registers())) {
+    skip("this R has no register of types of clusters")
+  }
+  expect_true("regatta" %in% parallel::registerClusterType())
+  cluster <- parallel::makeCluster(2, type = "regatta")
+  withr::defer(parallel::stopCluster(cluster))
+  expect_s3_class(cluster, "regatta_cluster")
+  expect_identical(parallel::parLapply(cluster, 1:3, function(i) i^2), list(1, 4, 9))
+})
+
+test_that("the type is registered once, for workers here and on hosts", {
+  known <- list()
+  register <- function(type, starter) {
+    if (missing(type)) {
+      return(c("PSOCK", names(known)))
+    }
+    known[[type]] <<- c(known[[type]], starter)
+  }
+  parallel_register(register)
+  parallel_register(register)
+  expect_length(known$regatta, 1L)
+  cluster <- known$regatta[[1L]](c("localhost", "localhost"))
+  expect_length(cluster, 2L)
+  parallel::stopCluster(cluster)
+  skip_unless_linux()
+  if (!.Call(ffi_crypto_available)) skip("built without libsodium")
+  error <- expect_error(
+    known$regatta[[1L]](c("a", "b", "a"), ssh = "false", tunnel = FALSE, address = "127.0.0.1"),
+    class = "regatta_error_start"
+  )
+  expect_match(conditionMessage(error), "any of 3 workers")
+  end_servers()
+})
+
+test_that("nothing is left behind", {
+  end_servers()
+  expect_no_detritus(detritus)
+})
