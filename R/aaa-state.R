@@ -9,7 +9,8 @@
 # `delayedarray`, the environment of the methods for that package; `servers`, the fork servers by what they have
 # loaded; `analyses`, which names code takes from elsewhere, by the code; `places`, classes of which it is
 # known that there is an executor for them; `defaults`, what par_control() gives without arguments;
-# `master`, of a node of a cluster, its connection to the session and the socket of that, list(id, socket).
+# `master`, of a node of a cluster, its connection to the session and the socket of that, list(id, socket);
+# `h5_caches`, caches of matrices in files, by their id.
 the <- new.env(parent = emptyenv())
 the$last <- NULL
 the$plan <- NULL
@@ -30,3 +31,4 @@ the$analyses <- new.env(parent = emptyenv())
 the$places <- character()
 the$defaults <- NULL
 the$master <- NULL
+the$h5_caches <- new.env(parent = emptyenv())

@@ -342,6 +342,11 @@ warning_rounded <- function(place) {
   new_warning("regatta_warning_rounded", message)
 }
 
+warning_h5_cache <- function(place) {
+  message <- sprintf("the file of %s has changed: it is read as it now is, and its cache was dropped.", place)
+  new_warning("regatta_warning_h5_cache", paste(message, "Call `h5_cache()` again to have another one."))
+}
+
 warning_fork <- function(host) {
   message <- paste0(
     "forking a session that runs in ", host, " may hang or disturb it: its threads and windows ",

@@ -160,8 +160,8 @@ h5_part <- function(x, rows, columns, drop, call = rlang::caller_env()) {
   fields <- unclass(x)
   fast <- if (fields$transposed) columns else rows
   slow <- if (fields$transposed) rows else columns
-  part <- h5_call(
-    ffi_h5_read, fields$path, fields$name, fields$plane, slow, fast, h5_r_type(x), h5_threads(NULL),
+  part <- h5_call_cached(
+    x, ffi_h5_read, fields$path, fields$name, fields$plane, slow, fast, h5_r_type(x), h5_threads(NULL),
     call = call
   )
   if (part$rounded) warning(warning_rounded(h5_place(x)))
@@ -200,6 +200,7 @@ format.h5_matrix <- function(x, ...) {
     sprintf("  file      %s", fields$path),
     sprintf("  stored    %s, %s", h5_layout(fields, shape), format_bytes(fields$stored)),
     if (length(fields$filters) > 0L) sprintf("  filters   %s", paste(fields$filters, collapse = ", ")),
+    h5_cache_line(x),
     sprintf("  rows      %s", example(1L)),
     sprintf("  columns   %s", example(2L))
   )

@@ -88,8 +88,8 @@ h5_sparse_totals <- function(m, axes, what, call) {
   major <- if (fields$transposed) 3L - fields$major else fields$major
   order <- c(major, 3L - major)
   member <- function(part) paste0(fields$name, "/", part)
-  found <- h5_call(
-    ffi_h5_sparse_stats, c(fields$path, member("data"), member("indices"), member("indptr")),
+  found <- h5_call_cached(
+    m, ffi_h5_sparse_stats, c(fields$path, member("data"), member("indices"), member("indptr")),
     as.double(dim(m)[order]), lapply(axes[order], function(axis) axis$group),
     c(axes[[order[[1L]]]]$count, axes[[order[[2L]]]]$count),
     c(h5_wanted(what$stats), order %in% what$margin, what$progress), what$threads, what$memory,
@@ -124,8 +124,8 @@ h5_sparse_part <- function(x, rows, columns, call = rlang::caller_env()) {
   minor <- rising[[3L - major]]
   to <- if (!is.null(minor)) replace(rep(-1L, dim(x)[[3L - major]]), minor, seq_along(minor) - 1L)
   member <- function(part) paste0(fields$name, "/", part)
-  found <- h5_call(
-    ffi_h5_sparse_read, c(fields$path, member("data"), member("indices"), member("indptr")),
+  found <- h5_call_cached(
+    x, ffi_h5_sparse_read, c(fields$path, member("data"), member("indices"), member("indptr")),
     as.double(dim(x)[c(major, 3L - major)]), rising[[major]], to, h5_threads(NULL),
     call = call
   )
@@ -166,7 +166,8 @@ format.h5_sparse <- function(x, ...) {
       if (all > 0) format(100 * fields$entries / all, digits = 2L) else "0"),
     sprintf("  group     %s (%s)%s", fields$name, fields$format, if (fields$transposed) ", transposed" else ""),
     sprintf("  file      %s", fields$path),
-    if (length(fields$filters) > 0L) sprintf("  filters   %s", paste(fields$filters, collapse = ", "))
+    if (length(fields$filters) > 0L) sprintf("  filters   %s", paste(fields$filters, collapse = ", ")),
+    h5_cache_line(x)
   )
 }
 

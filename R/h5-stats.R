@@ -82,8 +82,8 @@ h5_totals <- function(m, axes, what, call = rlang::caller_env()) {
   order <- if (fields$transposed) c(2L, 1L) else c(1L, 2L)
   fast <- axes[[order[[1L]]]]
   slow <- axes[[order[[2L]]]]
-  found <- h5_call(
-    ffi_h5_stats, fields$path, fields$name, fields$plane, list(slow$group, fast$group),
+  found <- h5_call_cached(
+    m, ffi_h5_stats, fields$path, fields$name, fields$plane, list(slow$group, fast$group),
     c(slow$count, fast$count), c(h5_wanted(what$stats), order %in% what$margin, what$progress),
     what$threads, what$memory,
     call = call
@@ -102,7 +102,7 @@ h5_wanted <- function(stats) {
 h5_table <- function(found, axes, k, what, m) {
   axis <- axes[[k]]
   other <- axes[[3L - k]]
-  unknown <- if (what$na_rm) FALSE else found$missing > 0
+  unknown <- !what$na_rm & found$missing > 0
   column <- function(stat) {
     values <- switch(stat,
       sum = found$sum,

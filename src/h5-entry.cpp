@@ -3,6 +3,7 @@
 #include "h5-entry.h"
 
 #include <cstdio>
+#include <memory>
 #include <string>
 
 #ifdef REGATTA_WITH_HDF5
@@ -133,9 +134,83 @@ SEXP ffi_h5_values(SEXP path, SEXP name, SEXP attribute) {
   });
 }
 
-SEXP ffi_h5_read(SEXP path, SEXP name, SEXP plane, SEXP slow, SEXP fast, SEXP type, SEXP threads) {
+/* The cache that an external pointer leads to, which may be dropped while it is in use; none for NULL. */
+typedef std::shared_ptr<Cache> CacheOwner;
+static CacheOwner cache_of(SEXP pointer) {
+  const void* const owner = pointer == R_NilValue ? nullptr : R_ExternalPtrAddr(pointer);
+  return owner ? *static_cast<const CacheOwner*>(owner) : nullptr;
+}
+
+static void drop_cache(SEXP pointer) {
+  delete static_cast<CacheOwner*>(R_ExternalPtrAddr(pointer));
+  R_ClearExternalPtr(pointer);
+}
+
+/* Several datasets of a file in one cache. */
+SEXP ffi_h5_cache_new(SEXP path, SEXP names, SEXP plane, SEXP budget, SEXP limit) {
   return guarded([&]() -> SEXP {
-    const Matrix matrix(string_of(path), string_of(name), indices_of(plane));
+    std::vector<Tiling> tilings;
+    const std::string where = string_of(path);
+    for (R_xlen_t i = 0; i < XLENGTH(names); ++i) {
+      const std::string name = string_of(names, i);
+      const Matrix matrix(where, name, indices_of(plane));
+      const Library library;
+      Tiling one;
+      if (!matrix.tiling(library, &one)) {
+        throw failure(place(where, name) + " cannot be cached: its elements are in other files, whose changes "
+                                           "would not be noticed",
+                      where, name);
+      }
+      tilings.push_back(one);
+    }
+    const double most = Rf_asReal(limit);
+    std::unique_ptr<CacheOwner> owner(new CacheOwner(new Cache(
+        where, tilings, static_cast<std::uint64_t>(Rf_asReal(budget)), most < 9e18 ? static_cast<std::int64_t>(most) : INT64_MAX)));
+    SEXP pointer = callR([&] {
+      SEXP made = PROTECT(R_MakeExternalPtr(owner.get(), R_NilValue, R_NilValue));
+      R_RegisterCFinalizerEx(made, &drop_cache, FALSE);
+      UNPROTECT(1);
+      return made;
+    });
+    owner.release();
+    return pointer;
+  });
+}
+
+SEXP ffi_h5_cache_drop(SEXP pointer) {
+  return guarded([&] {
+    drop_cache(pointer);
+    return R_NilValue;
+  });
+}
+
+SEXP ffi_h5_cache_info(SEXP pointer) {
+  return guarded([&]() -> SEXP {
+    const CacheOwner cache = cache_of(pointer);
+    if (!cache) return R_NilValue;
+    RList list({"budget", "used", "chunks", "kept", "changed", "id"});
+    list.set(0, r_numbers({cache->budget()}));
+    list.set(1, r_numbers({cache->used()}));
+    list.set(2, r_numbers({cache->entries()}));
+    list.set(3, r_numbers({cache->kept()}));
+    list.set(4, r_logical(cache->changed()));
+    list.set(5, r_string(std::to_string(cache->tag())));
+    return list.get();
+  });
+}
+
+/* When the file of each dataset was last changed. */
+SEXP ffi_h5_cache_changed(SEXP pointer) {
+  return guarded([&]() -> SEXP {
+    const CacheOwner cache = cache_of(pointer);
+    return r_doubles(cache ? cache->last_changes() : std::vector<double>());
+  });
+}
+
+SEXP ffi_h5_read(SEXP path, SEXP name, SEXP plane, SEXP slow, SEXP fast, SEXP type, SEXP threads, SEXP cache) {
+  return guarded([&]() -> SEXP {
+    const CacheOwner kept = cache_of(cache);
+    const Matrix matrix(string_of(path), string_of(name), indices_of(plane), kept.get());
     const Selection lines = selection_of(slow, matrix.slow());
     const Selection columns = selection_of(fast, matrix.fast());
     const std::uint64_t size = checked_size(columns.size(matrix.fast()), lines.size(matrix.slow()));
@@ -190,9 +265,10 @@ static SEXP r_results(const Results& results) {
 }
 
 SEXP ffi_h5_stats(SEXP path, SEXP name, SEXP plane, SEXP groups, SEXP counts, SEXP wanted,
-                  SEXP threads, SEXP memory) {
+                  SEXP threads, SEXP memory, SEXP cache) {
   return guarded([&] {
-    const Matrix matrix(string_of(path), string_of(name), indices_of(plane));
+    const CacheOwner kept = cache_of(cache);
+    const Matrix matrix(string_of(path), string_of(name), indices_of(plane), kept.get());
     const Groups slow = groups_of(groups, counts, 0, matrix.slow());
     const Groups fast = groups_of(groups, counts, 1, matrix.fast());
     const int* const flag = LOGICAL(wanted);
@@ -209,10 +285,11 @@ SEXP ffi_h5_stats(SEXP path, SEXP name, SEXP plane, SEXP groups, SEXP counts, SE
 }
 
 SEXP ffi_h5_sparse_stats(SEXP names, SEXP extents, SEXP groups, SEXP counts, SEXP wanted, SEXP threads,
-                         SEXP memory) {
+                         SEXP memory, SEXP cache) {
   return guarded([&] {
+    const CacheOwner kept = cache_of(cache);
     const SparseNames where = {string_of(names, 0), string_of(names, 1), string_of(names, 2),
-                               string_of(names, 3)};
+                               string_of(names, 3), kept.get()};
     const std::uint64_t size[] = {static_cast<std::uint64_t>(REAL(extents)[0]),
                                   static_cast<std::uint64_t>(REAL(extents)[1])};
     const Groups major = groups_of(groups, counts, 0, size[0]);
@@ -229,10 +306,11 @@ SEXP ffi_h5_sparse_stats(SEXP names, SEXP extents, SEXP groups, SEXP counts, SEX
   });
 }
 
-SEXP ffi_h5_sparse_read(SEXP names, SEXP extents, SEXP majors, SEXP minors, SEXP threads) {
+SEXP ffi_h5_sparse_read(SEXP names, SEXP extents, SEXP majors, SEXP minors, SEXP threads, SEXP cache) {
   return guarded([&] {
+    const CacheOwner kept = cache_of(cache);
     const SparseNames where = {string_of(names, 0), string_of(names, 1), string_of(names, 2),
-                               string_of(names, 3)};
+                               string_of(names, 3), kept.get()};
     const std::uint64_t size[] = {static_cast<std::uint64_t>(REAL(extents)[0]),
                                   static_cast<std::uint64_t>(REAL(extents)[1])};
     const Selection chosen = selection_of(majors, size[0]);
@@ -334,10 +412,14 @@ SEXP ffi_h5_about(void) { return absent(); }
 SEXP ffi_h5_describe(SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_list(SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_values(SEXP, SEXP, SEXP) { return absent(); }
-SEXP ffi_h5_read(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
-SEXP ffi_h5_stats(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
-SEXP ffi_h5_sparse_stats(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
-SEXP ffi_h5_sparse_read(SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_cache_new(SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_cache_drop(SEXP) { return absent(); }
+SEXP ffi_h5_cache_info(SEXP) { return absent(); }
+SEXP ffi_h5_cache_changed(SEXP) { return absent(); }
+SEXP ffi_h5_read(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_stats(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_sparse_stats(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_sparse_read(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_create(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_remove(SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_encode(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }

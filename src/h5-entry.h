@@ -21,24 +21,31 @@ SEXP ffi_h5_list(SEXP path, SEXP group);
 /* The elements of a short dataset or of an attribute, or NULL if there is none. */
 SEXP ffi_h5_values(SEXP path, SEXP name, SEXP attribute);
 
+/* A cache for some datasets of a file, as an external pointer; what there is in it, and when their files were
+   last changed. Others take it, or NULL, as `cache`. */
+SEXP ffi_h5_cache_new(SEXP path, SEXP names, SEXP plane, SEXP budget, SEXP limit);
+SEXP ffi_h5_cache_drop(SEXP pointer);
+SEXP ffi_h5_cache_info(SEXP pointer);
+SEXP ffi_h5_cache_changed(SEXP pointer);
+
 /* A part of a matrix; `slow` and `fast` are NULL or indices from 1. */
 SEXP ffi_h5_read(SEXP path, SEXP name, SEXP plane, SEXP slow, SEXP fast, SEXP type,
-                 SEXP threads);
+                 SEXP threads, SEXP cache);
 
 /* Statistics of rows, columns or both in one pass. `groups`: for each axis of the file, lines first,
    NULL or the group of each index from 0, -1 for those that are left out; `counts`, how many groups.
    `wanted`: sum, var, range, nonzero; statistics of the fast index, of the slow one; progress. */
 SEXP ffi_h5_stats(SEXP path, SEXP name, SEXP plane, SEXP groups, SEXP counts, SEXP wanted,
-                  SEXP threads, SEXP memory);
+                  SEXP threads, SEXP memory, SEXP cache);
 
 /* The same for a sparse matrix. `names`: path, data, indices, pointers; in `extents`, `groups` and
    the results the major axis comes first. */
 SEXP ffi_h5_sparse_stats(SEXP names, SEXP extents, SEXP groups, SEXP counts, SEXP wanted, SEXP threads,
-                         SEXP memory);
+                         SEXP memory, SEXP cache);
 
 /* Entries of the chosen major indices, NULL or rising from 1. `minors`: NULL, or what becomes of each minor
    index, from 0, -1 if it is left out. */
-SEXP ffi_h5_sparse_read(SEXP names, SEXP extents, SEXP majors, SEXP minors, SEXP threads);
+SEXP ffi_h5_sparse_read(SEXP names, SEXP extents, SEXP majors, SEXP minors, SEXP threads, SEXP cache);
 
 /* A new dataset; whether the file is new, too. Extents are R's: rows, columns. */
 SEXP ffi_h5_create(SEXP path, SEXP name, SEXP dim, SEXP chunk, SEXP type, SEXP level, SEXP shuffle);

@@ -32,7 +32,7 @@ std::uint64_t product(const std::vector<std::uint64_t>& numbers) {
 }  // namespace
 
 Matrix::Matrix(const std::string& path, const std::string& name,
-               const std::vector<std::uint64_t>& plane)
+               const std::vector<std::uint64_t>& plane, Cache* cache)
     : plane_(plane), slow_(1), fast_(1), tile_slow_(1), tile_fast_(1), way_(Way::library), fd_(-1),
       at_(0) {
   const Library library;
@@ -62,6 +62,8 @@ Matrix::Matrix(const std::string& path, const std::string& name,
   std::swap(file_, file);
   std::swap(dataset_, dataset);
   choose_way(library);
+  Tiling now;
+  if (cache && tiling(library, &now)) cached_ = cache->tiles(now);
 }
 
 Matrix::~Matrix() {
@@ -321,10 +323,27 @@ void Matrix::read_library(Tile* tile, Scratch& scratch) const {
   tile->stride = tile->fast;
 }
 
+bool Matrix::tiling(const Library& library, Tiling* tiling) const {
+  if (facts_.layout == Layout::virtual_ || facts_.external) return false;
+  *tiling = Tiling{facts_.name, plane_, facts_.number.type, slow_, fast_, tile_slow_, tile_fast_, FileState()};
+  return file_state(library, dataset_, &tiling->file);
+}
+
 Located Matrix::locate(Tiles slow, Tiles fast) const {
   Located found;
   found.matrix_ = this;
   found.anywhere_ = way_ == Way::bytes;
+  if (cached_ && !found.anywhere_) {
+    bool all = true;
+    for (std::size_t a = 0; all && a < slow.size; ++a) {
+      for (std::size_t b = 0; all && b < fast.size; ++b) all = cached_.has(slow.at[a], fast.at[b]);
+    }
+    /* What is kept stays: nothing of the file will be asked for. */
+    if (all) {
+      found.anywhere_ = true;
+      return found;
+    }
+  }
   if (way_ != Way::chunks) return found;
   ChunkTable& table = found.chunks_;
   table.slow_at = slow.at[0];
@@ -343,11 +362,13 @@ Tile Located::read(std::uint64_t i, std::uint64_t j, Scratch& scratch) const {
   tile.fast_at = j * from.tile_fast_;
   tile.slow = static_cast<std::size_t>(std::min(from.tile_slow_, from.slow_ - tile.slow_at));
   tile.fast = static_cast<std::size_t>(std::min(from.tile_fast_, from.fast_ - tile.fast_at));
+  if (from.cached_.get(i, j, scratch, &tile)) return tile;
   switch (from.way_) {
     case Matrix::Way::chunks: from.read_chunk(anywhere_ ? &chunks_.at(i, j) : nullptr, i, j, scratch, &tile); break;
     case Matrix::Way::bytes: from.read_bytes(&tile, scratch); break;
     case Matrix::Way::library: from.read_library(&tile, scratch); break;
   }
+  from.cached_.put(i, j, tile, scratch);
   return tile;
 }
 

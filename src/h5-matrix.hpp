@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "h5-cache.hpp"
 #include "h5-decode.hpp"
 #include "h5-index.hpp"
 
@@ -24,7 +25,8 @@ struct Tile {
 /* What one thread reads with. */
 struct Scratch {
   Decoder decoder;
-  std::vector<unsigned char> stored, elements;
+  std::vector<unsigned char> stored, elements, lines;
+  Packing packing;
 };
 
 class Matrix;
@@ -50,7 +52,9 @@ class Located {
    Tiles are chunks where there are chunks. Made, asked and ended on R's thread. */
 class Matrix {
  public:
-  Matrix(const std::string& path, const std::string& name, const std::vector<std::uint64_t>& plane);
+  /* With a cache, tiles are taken from it, and given to it, as long as the file is what it was. */
+  Matrix(const std::string& path, const std::string& name, const std::vector<std::uint64_t>& plane,
+         Cache* cache = nullptr);
   ~Matrix();
   Matrix(const Matrix&) = delete;
   Matrix& operator=(const Matrix&) = delete;
@@ -66,6 +70,9 @@ class Matrix {
 
   /* Bytes of memory that a thread needs to read a tile. */
   std::size_t memory() const;
+
+  /* What a cache is made for; false if the elements cannot be watched, being in other files too. */
+  bool tiling(const Library& library, Tiling* tiling) const;
 
   /* Finds these tiles; see each_band(). */
   Located locate(Tiles slow, Tiles fast) const;
@@ -97,6 +104,7 @@ class Matrix {
   std::uint64_t at_; /* where they are in it */
   unsigned char fill_[8];
   std::unique_ptr<ChunkIndex> index_;
+  CachedTiles cached_;
 };
 
 /* Calls work(tiles, a, a_end, b, b_end) for parts of all chosen tiles, whose chunks can be found at a time: those

@@ -32,7 +32,7 @@ typedef std::pair<std::uint64_t, std::uint64_t> Stretch;
 /* A vector of the file, read in stretches. */
 class Column {
  public:
-  Column(const std::string& path, const std::string& name) : matrix_(path, name, {}) {
+  Column(const std::string& path, const std::string& name, Cache* cache) : matrix_(path, name, {}, cache) {
     if (matrix_.facts().extents.size() != 1) {
       throw failure(place(path, name) + " is no vector, as a sparse matrix has", path, name);
     }
@@ -100,7 +100,7 @@ class Column {
 };
 
 std::vector<std::uint64_t> read_pointers(const SparseNames& names, std::uint64_t entries) {
-  const Column column(names.path, names.pointers);
+  const Column column(names.path, names.pointers, names.cache);
   std::vector<std::uint64_t> pointers, part;
   Scratch scratch;
   for (std::uint64_t begin = 0, end; begin < column.size(); begin = end) {
@@ -217,7 +217,7 @@ void add_entries(const unsigned char* values, const std::vector<std::size_t>& ce
 /* The three vectors, if they fit together. */
 struct SparseFile {
   SparseFile(const SparseNames& names, std::uint64_t majors)
-      : data(names.path, names.data), indices(names.path, names.indices) {
+      : data(names.path, names.data, names.cache), indices(names.path, names.indices, names.cache) {
     if (data.size() != indices.size()) {
       throw failure(place(names.path, names.data) + " has " + std::to_string(data.size()) + " entries, `" +
                         names.indices + "` has " + std::to_string(indices.size()),

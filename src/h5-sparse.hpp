@@ -14,6 +14,7 @@ namespace h5 {
    by side in `data`, their minor indices in `indices`; where they begin is in `pointers`. */
 struct SparseNames {
   std::string path, data, indices, pointers;
+  Cache* cache; /* or null */
 };
 
 /* Statistics of each major index over the minor ones, of each minor index over the major ones, or both,
