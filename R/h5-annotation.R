@@ -1,0 +1,73 @@
+# What a file tells of each row or column of a matrix, beside the matrix: columns of Loom's row and column
+# attributes, of AnnData's `obs` and `var`, of the features of 10x Genomics.
+
+h5_annotation <- function(m, margin) {
+  h5_needed()
+  check_h5_object(m)
+  if (!is_number(margin) || !margin %in% 1:2) {
+    abort_argument("margin", margin, "1 (of rows) or 2 (of columns)")
+  }
+  fields <- unclass(m)
+  # An error if it is not there any more: no further group need exist.
+  h5_call(ffi_h5_describe, fields$path, if (inherits(m, "h5_sparse")) paste0(fields$name, "/data") else fields$name)
+  side <- if (fields$transposed) 3 - margin else margin
+  size <- dim(m)[[margin]]
+  groups <- h5_annotation_groups(m, side)
+  columns <- do.call(c, lapply(groups, h5_annotation_columns, path = fields$path, size = size))
+  names <- dimnames(m)[[margin]]
+  table <- structure(columns, class = "data.frame", row.names = .set_row_names(size))
+  if (!is.null(names)) attr(table, "row.names") <- make.unique(names)
+  table
+}
+
+# The group, or datasets, for rows (1) or columns (2) of the matrix as it is in the file.
+h5_annotation_groups <- function(m, side) {
+  fields <- unclass(m)
+  name <- sub("^/+", "", fields$name)
+  exists <- function(group) !is.null(h5_annotation_members(fields$path, group))
+  if (identical(fields$format, "10x")) {
+    features <- if (exists(paste0(name, "/features"))) "features" else c("genes", "gene_names")
+    return(paste0(name, "/", if (side == 1) features else "barcodes"))
+  }
+  anndata <- c(if (startsWith(name, "raw/")) "raw/var" else "var", "obs")[[side]]
+  loom <- c("col_attrs", "row_attrs")[[side]]
+  if (exists(anndata)) anndata else loom
+}
+
+# Names of what is below a group, those of datasets; NULL if there is no such group.
+h5_annotation_members <- function(path, group) {
+  known <- .Call(ffi_h5_list, path, group)
+  if (inherits(known, "h5_failure")) return(NULL)
+  known$name[known$kind == "dataset"]
+}
+
+# Those that have one value for each row or column.
+h5_annotation_columns <- function(group, path, size) {
+  members <- h5_annotation_members(path, group)
+  # A dataset by itself, as 10x Genomics has the barcodes.
+  if (identical(members, group)) {
+    value <- h5_values(path, group)
+    return(if (length(value) == size) stats::setNames(list(value), sub("^.*/", "", group)) else list())
+  }
+  read <- function(column) {
+    place <- paste0(group, "/", column)
+    value <- .Call(ffi_h5_values, path, place, "")
+    levels <- h5_annotation_levels(path, group, column)
+    if (inherits(value, "h5_failure") || length(value) != size) return(NULL)
+    if (is.null(levels)) value else factor(levels[replace(value, value < 0, NA) + 1L], levels)
+  }
+  coded <- sub("/codes$", "", grep("^[^/]+/codes$", members, value = TRUE))
+  columns <- lapply(stats::setNames(nm = grep("/", members, value = TRUE, invert = TRUE)), read)
+  factors <- lapply(stats::setNames(nm = coded), function(column) {
+    levels <- h5_values(path, paste0(group, "/", column, "/categories"))
+    code <- h5_values(path, paste0(group, "/", column, "/codes"))
+    if (length(code) == size && !is.null(levels)) factor(levels[replace(code, code < 0, NA) + 1L], levels)
+  })
+  columns <- c(columns, factors)
+  columns[!vapply(columns, is.null, NA)]
+}
+
+# Of AnnData before version 0.7.
+h5_annotation_levels <- function(path, group, column) {
+  h5_values(path, paste0(group, "/__categories/", column))
+}

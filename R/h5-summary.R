@@ -1,0 +1,47 @@
+# What there is in a matrix in a file, by one pass over it.
+
+summary.h5_matrix <- function(object, threads = NULL, memory = "64MiB", ...) {
+  found <- h5_stats(object, 1:2, c("sum", "min", "max", "nnz", "count"), na.rm = TRUE, threads = threads, memory = memory)
+  lines <- if (ncol(object) > 0) found$columns else found$rows
+  elements <- prod(dim(object))
+  present <- sum(lines$count)
+  structure(
+    list(
+      dim = dim(object), type = unclass(object)$type, elements = elements, missing = elements - present,
+      nonzero = sum(lines$nnz), sum = sum(lines$sum), mean = sum(lines$sum) / present,
+      min = if (present > 0) min(lines$min) else NA_real_, max = if (present > 0) max(lines$max) else NA_real_,
+      row_sums = h5_quartiles(found$rows$sum), column_sums = h5_quartiles(found$columns$sum),
+      row_nonzero = h5_quartiles(found$rows$nnz), column_nonzero = h5_quartiles(found$columns$nnz)
+    ),
+    class = "summary.h5_matrix"
+  )
+}
+
+summary.h5_sparse <- summary.h5_matrix
+
+h5_quartiles <- function(x) {
+  if (length(x) == 0L) x <- NA_real_
+  stats::setNames(stats::quantile(x, names = FALSE, na.rm = TRUE), c("min", "25%", "median", "75%", "max"))
+}
+
+format.summary.h5_matrix <- function(x, ...) {
+  whole <- function(n) formatC(n, format = "d", big.mark = ",")
+  share <- if (x$elements > 0) sprintf(" (%s%%)", format(100 * x$nonzero / x$elements, digits = 3L)) else ""
+  table <- rbind(x$row_sums, x$row_nonzero, x$column_sums, x$column_nonzero)
+  rownames(table) <- c("  sums of rows", "  not zero in a row", "  sums of columns", "  not zero in a column")
+  cells <- apply(table, 1:2, format, digits = 4L, big.mark = ",", scientific = -4L)
+  columns <- lapply(colnames(table), function(name) formatC(c(name, cells[, name]), width = 0L))
+  columns <- lapply(columns, format, justify = "right")
+  c(
+    sprintf("%s rows, %s columns of %s", whole(x$dim[[1L]]), whole(x$dim[[2L]]), x$type),
+    sprintf("  not zero  %s of %s%s", whole(x$nonzero), whole(x$elements), share),
+    sprintf("  missing   %s", whole(x$missing)),
+    sprintf("  range     %s to %s, mean %s", format(x$min), format(x$max), format(x$mean, digits = 4L)),
+    do.call(paste, c(list(format(c("", rownames(table)))), columns, list(sep = "  ")))
+  )
+}
+
+print.summary.h5_matrix <- function(x, ...) {
+  writeLines(format(x, ...))
+  invisible(x)
+}

@@ -1,0 +1,100 @@
+# The files go when this file is over.
+files <- local_h5_files()
+# Packages change options when they are first loaded.
+requireNamespace("Matrix", quietly = TRUE)
+detritus <- detritus_snapshot()
+
+test_that("a summary has the figures of the matrix in memory", {
+  skip_without_h5()
+  path <- withr::local_tempfile(fileext = ".h5")
+  x <- h5_values_of(17, 23) - 20
+  x[3, 4] <- NA
+  x[1:3, 1:3] <- 0
+  m <- h5_write(x, path, "x", chunk = c(5, 4), .control = par_control(workers = 1L, seed = FALSE))
+  found <- summary(m)
+  expect_s3_class(found, "summary.h5_matrix")
+  expect_identical(found$dim, c(17L, 23L))
+  expect_identical(c(found$elements, found$missing), c(391, 1))
+  expect_identical(found$nonzero, as.numeric(sum(x != 0, na.rm = TRUE)))
+  expect_equal(c(found$sum, found$mean, found$min, found$max), c(sum(x, na.rm = TRUE), mean(x, na.rm = TRUE), range(x, na.rm = TRUE)))
+  expect_equal(unname(found$column_sums), unname(quantile(colSums(x, na.rm = TRUE))))
+  expect_equal(unname(found$row_nonzero), unname(quantile(rowSums(x != 0, na.rm = TRUE))))
+  expect_equal(summary(t(m))$row_sums, found$column_sums)
+  text <- format(found)
+  expect_identical(text[[1L]], "17 rows, 23 columns of float64")
+  expect_match(text[[2L]], "not zero  [0-9]+ of 391 \\([0-9.]+%\\)")
+  expect_output(print(found), "sums of columns")
+  empty <- h5_matrix(h5_file(files, "shapes.h5"), "empty")
+  expect_identical(summary(empty)$elements, 0)
+  expect_match(format(summary(empty))[[2L]], "0 of 0")
+})
+
+test_that("a sparse matrix has a summary, too", {
+  skip_without_h5()
+  skip_if_not_installed("Matrix")
+  m <- h5_sparse(system.file("extdata", "example-10x.h5", package = "regatta"))
+  found <- summary(m)
+  x <- as.matrix(m)
+  expect_identical(c(found$sum, found$nonzero), c(sum(x), as.numeric(sum(x != 0))))
+  expect_identical(found$max, max(x))
+})
+
+test_that("annotations are found where Loom, AnnData and 10x Genomics keep them", {
+  skip_without_h5()
+  path <- h5_file(files, "loom.h5")
+  loom <- h5_matrix(path, "matrix")
+  expect_identical(h5_annotation(loom, 1)$CellID, c("c0", "c1", "c2"))
+  expect_identical(h5_annotation(loom, 2), data.frame(Gene = c("g0", "g1", "g2", "g3"), row.names = c("g0", "g1", "g2", "g3")))
+  expect_identical(h5_annotation(t(loom), 1), h5_annotation(loom, 2))
+  expect_identical(h5_annotation(h5_matrix(path, "layers/spliced"), 1)$CellID, c("c0", "c1", "c2"))
+  data <- h5_matrix(h5_file(files, "anndata.h5"), "X")
+  expect_identical(h5_annotation(data, 1)[["_index"]], c("g0", "g1", "g2"))
+  expect_identical(h5_annotation(data, 2)$cell, c("c0", "c1", "c2", "c3"))
+  ten <- h5_sparse(system.file("extdata", "example-10x.h5", package = "regatta"))
+  expect_identical(h5_annotation(ten, 2)$barcodes, colnames(ten))
+  expect_identical(h5_annotation(ten, 1)$id, rownames(ten))
+  plain <- h5_matrix(h5_file(files, "types.h5"), "fletcher/le-i4")
+  expect_identical(dim(h5_annotation(plain, 1)), c(17L, 0L))
+  expect_error(h5_annotation(plain, 3), class = "regatta_error_argument")
+  expect_error(h5_annotation(1, 1), class = "regatta_error_argument")
+})
+
+test_that("categories of AnnData are factors, in the present and the former encoding", {
+  skip_without_h5()
+  skip_if(!nzchar(h5_python()), "no Python with h5py")
+  path <- withr::local_tempfile(fileext = ".h5ad")
+  script <- paste(
+    "import h5py, sys, numpy as np", "f = h5py.File(sys.argv[1], 'w')", "f['X'] = np.zeros((3, 2))",
+    "f['obs/n'] = [1, 2, 3]", "f['obs/kind/codes'] = np.array([0, -1, 1], 'i1')", "f['obs/kind/categories'] = ['a', 'b']",
+    "f['var/old'] = np.array([1, 0], 'i1')", "f['var/__categories/old'] = ['x', 'y']", "f['obs/two'] = np.zeros((3, 2))",
+    sep = "; "
+  )
+  expect_identical(system2(h5_python(), c("-c", shQuote(script), shQuote(path))), 0L)
+  m <- h5_matrix(path, "X")
+  cells <- h5_annotation(m, 2)
+  expect_identical(cells$kind, factor(c("a", NA, "b"), c("a", "b")))
+  expect_identical(as.numeric(cells$n), c(1, 2, 3))
+  expect_null(cells$two)
+  expect_identical(h5_annotation(m, 1)$old, factor(c("y", "x"), c("x", "y")))
+})
+
+test_that("real files of 10x Genomics have names and annotations", {
+  skip_without_h5()
+  folder <- Sys.getenv("REGATTA_TEST_DATA")
+  skip_if(!nzchar(folder), "REGATTA_TEST_DATA names no folder with real files")
+  for (file in c("10x-v3-filtered_feature_bc_matrix.h5", "10x-v2-filtered_gene_bc_matrices.h5")) {
+    path <- file.path(folder, file)
+    skip_if(!file.exists(path), paste("there is no", file))
+    m <- h5_sparse(path)
+    expect_length(rownames(m), nrow(m))
+    expect_length(colnames(m), ncol(m))
+    expect_match(colnames(m)[[1L]], "^[ACGT]+-[0-9]+$")
+    expect_identical(h5_annotation(m, 2)$barcodes, colnames(m))
+    genes <- h5_annotation(m, 1)
+    expect_true(all(c("gene_names", "genes") %in% names(genes)) || all(c("id", "name") %in% names(genes)))
+  }
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})
