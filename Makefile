@@ -12,6 +12,7 @@ demo: ## the main job on real data: about a minute on two cores
 	@tools/setup.sh demo
 	@tools/with-lib.sh tools/install.sh
 	@mkdir -p .build && tools/with-lib.sh Rscript --vanilla demo/flights.R .build
+	@tools/with-lib.sh Rscript --vanilla demo/cells.R .build
 
 test: ## R CMD check, all tests, floors, entry points, leaks, C++ headers, example packages
 	@tools/setup.sh test

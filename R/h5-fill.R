@@ -9,6 +9,9 @@ h5_fill <- function(path, name, dim, f, type = "float64", chunk = NULL, level = 
   name <- h5_name(name)
   plan <- h5_plan(dim, type, chunk, level, shuffle)
   f <- match.fun(f)
+  if (!dir.exists(dirname(path))) {
+    abort_argument("path", path, "a file in a folder that exists")
+  }
   memory <- check_bytes(memory, "memory")
   .control <- check_control(.control, 1L, call = sys.call())
   if (.control$errors != "stop") {
@@ -31,7 +34,7 @@ h5_fill <- function(path, name, dim, f, type = "float64", chunk = NULL, level = 
 h5_write <- function(x, path, name, type = NULL, chunk = NULL, level = 3L, shuffle = TRUE, memory = "64MiB",
                      .on = getOption("regatta.on"), .control = getOption("regatta.control", par_control())) {
   h5_needed()
-  if (length(dim(x)) != 2L) {
+  if (length(dim(x)) != 2L || (is.matrix(x) && !(is.numeric(x) || is.logical(x)))) {
     abort_argument("x", x, "a matrix of numbers")
   }
   # One of the package Matrix, or one in another file, says so by its elements.

@@ -45,8 +45,8 @@ h5_plane <- function(plane, extents, call = rlang::caller_env()) {
   rev(as.double(plane))
 }
 
-h5_given_names <- function(dimnames, path, name, dim, call = rlang::caller_env()) {
-  if (is.logical(dimnames) && length(dimnames) == 1L && !is.na(dimnames)) {
+h5_given_names <- function(dimnames, path = NULL, name = NULL, dim, argument = "dimnames", call = rlang::caller_env()) {
+  if (!is.null(path) && is.logical(dimnames) && length(dimnames) == 1L && !is.na(dimnames)) {
     return(if (dimnames) h5_stored_names(path, name, dim))
   }
   if (is.null(dimnames)) {
@@ -56,8 +56,9 @@ h5_given_names <- function(dimnames, path, name, dim, call = rlang::caller_env()
     is.null(dimnames[[k]]) || length(dimnames[[k]]) == dim[[k]]
   }, NA))
   if (!ok) {
-    must <- sprintf("`TRUE`, `FALSE` or a list of names for %.0f rows and %.0f columns", dim[[1L]], dim[[2L]])
-    abort_argument("dimnames", dimnames, must, call = call)
+    must <- sprintf("a list of names for %.0f rows and %.0f columns", dim[[1L]], dim[[2L]])
+    if (!is.null(path)) must <- paste("`TRUE`, `FALSE` or", must)
+    abort_argument(argument, dimnames, must, call = call)
   }
   lapply(dimnames, function(names) if (!is.null(names)) as.character(names))
 }

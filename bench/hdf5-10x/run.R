@@ -1,0 +1,50 @@
+# Claim: column sums of a sparse matrix in a file of 10x Genomics take a fifteenth of what TENxMatrix of HDF5Array
+# takes, and one row of it a fiftieth.
+source("bench/bench.R")
+source("bench/fork-common/peers.R")
+
+python <- c(Filter(function(p) nzchar(p) && system2(p, c("-c", shQuote("import h5py")), stderr = FALSE) == 0L,
+  c(Sys.which("python3"), "/usr/bin/python3")), "")[[1]]
+if (!nzchar(python)) stop("the file is made by Python with h5py and numpy, which is not installed", call. = FALSE)
+
+extent <- if (bench_short) c(27998, 1000) else c(27998, 8000)
+path <- file.path(Sys.getenv("REGATTA_BENCH_FILES", tempdir()), sprintf("10x-%d.h5", extent[[2]]))
+if (!file.exists(path)) {
+  status <- system2(python, shQuote(c("bench/hdf5-10x/make.py", path, extent[[1]], extent[[2]])))
+  if (status != 0L) stop("bench/hdf5-10x/make.py has failed", call. = FALSE)
+}
+m <- regatta::h5_sparse(path, dimnames = FALSE)
+row <- 12345L
+cached <- regatta::h5_cache(m, "2GB")
+invisible(regatta::h5_col_sums(cached, threads = 2L))
+
+needs <- c("DelayedMatrixStats", "HDF5Array", "rhdf5")
+there <- all(vapply(needs, requireNamespace, NA, quietly = TRUE))
+if (there) {
+  suppressPackageStartupMessages({
+    library(DelayedMatrixStats)
+    library(HDF5Array)
+  })
+  tenx <- TENxMatrix(path, "matrix")
+} else {
+  cat("skipped: TENxMatrix, since HDF5Array or DelayedMatrixStats is not installed\n")
+}
+
+cells <- list(
+  "column sums, 10x CSC" = list(ours = function(m, threads) regatta::h5_col_sums(m, threads = threads),
+    theirs = function() DelayedMatrixStats::colSums2(tenx), aim = 1 / 15),
+  "one row, 10x CSC" = list(ours = function(m, threads) m[row, ], theirs = function() as.vector(tenx[row, ]), aim = 1 / 50)
+)
+rows <- NULL
+for (name in names(cells)) {
+  cell <- cells[[name]]
+  peers <- list("regatta, 2 threads" = function() cell$ours(m, 2L), "regatta, from a cache" = function() cell$ours(cached, 2L))
+  if (there) {
+    peers[["TENxMatrix"]] <- cell$theirs
+    stopifnot(all.equal(as.numeric(peers[[1L]]()), as.numeric(peers[["TENxMatrix"]]())))
+  }
+  here <- bench_print(bench_summary(name, bench_measure(peers, if (bench_short) 5L else 3L, warm = 1L)))
+  if (there) bench_aim(paste0(name, ", times TENxMatrix"), bench_ratio(here, "regatta, 2 threads", "TENxMatrix"), cell$aim)
+  rows <- rbind(rows, here)
+}
+bench_write("hdf5-10x", rows)
