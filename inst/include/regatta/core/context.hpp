@@ -51,10 +51,17 @@ struct Context {
         cancels(count), cancels_before(count ? count->load(std::memory_order_relaxed) : 0),
         group(nullptr) {}
 
+  // Work may lie in work to any depth: what has been asked since the process last heard of something
+  // that ends work is not asked again.
   bool stopped() const {
     if (process.interrupts() != interrupts) return true;
-    for (const Context* one = this; one; one = one->parent) {
-      if (one->stopped_itself()) return true;
+    const std::uint32_t now = process.stops();
+    const Context* known = this;
+    for (; known && known->running_at.stops.load(std::memory_order_relaxed) != now; known = known->parent) {
+      if (known->stopped_itself()) return true;
+    }
+    for (const Context* one = this; one != known; one = one->parent) {
+      one->running_at.stops.store(now, std::memory_order_relaxed);
     }
     return false;
   }
@@ -97,6 +104,15 @@ struct Context {
   const std::atomic<std::uint32_t>* cancels;  // how often it has been cancelled
   std::uint32_t cancels_before;
   Group* group;  // of a task
+
+  // The value of process.stops() at which neither this nor anything around it had stopped. relaxed:
+  // threads that find it for themselves store the same. A copy asks anew.
+  struct Stamp {
+    Stamp() : stops(0) {}
+    Stamp(const Stamp&) : stops(0) {}
+    std::atomic<std::uint32_t> stops;
+  };
+  mutable Stamp running_at;
 };
 
 }  // namespace detail

@@ -50,8 +50,6 @@ class Failure {
     failed_at_.store(index, std::memory_order_release);
   }
 
-  void record_current(std::uint64_t index = 0) noexcept { record(std::current_exception(), index); }
-
   bool any() const noexcept { return failed_at_.load(std::memory_order_acquire) != none; }
   // Whether work of this index (from 1) is not wanted any more.
   bool ends(std::uint64_t index) const noexcept {

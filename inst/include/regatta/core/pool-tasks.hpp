@@ -139,6 +139,7 @@ inline void Pool::call_task(Task& task, Context& context) {
   context.interrupts = task.interrupts;
   context.cancels_before = task.cancels;
   context.index = task.index;
+  context.running_at.stops.store(0, std::memory_order_relaxed);
   if (closing_.load(std::memory_order_relaxed)) return;
   if (process_.interrupts() != task.interrupts) {
     group.note_interrupt();
@@ -183,6 +184,7 @@ inline void Pool::pass_on(Group& group) {
   if (!group.first_exception.any()) return;
   Group& above = group.parent_group->reporting();
   above.first_exception.take_over(group.first_exception, group.outer.index - 1);
+  above.process.look_up();
 }
 
 inline void leave_children(Group* first) noexcept {
@@ -386,7 +388,9 @@ inline bool Pool::wait_elsewhere(Group& group, bool (Group::*wanted)() const) {
 // then are dropped), UserInterruptException, or Stopped.
 inline void Pool::wait(Group& group) {
   const Context* const here = frame_here().context;
-  for (const Context* one = here; one; one = one->parent) {
+  // A group that this body has made is none that it belongs to; others are rarely waited for.
+  const bool own = group.parent_group || group.parent == here;
+  for (const Context* one = own ? nullptr : here; one; one = one->parent) {
     if (one->group == &group) {
       throw Error("a task waits for the group that it belongs to, which is not done before the task "
                   "is: give what it waits for a TaskGroup of its own");

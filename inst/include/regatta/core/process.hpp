@@ -85,7 +85,7 @@ class REGATTA_SHARED Process {
   explicit Process(Process* parent)
       : before_fork(parent), last_poll(0), polling(false), main_loops(0), pool(nullptr), threads(0),
         forced_threads(0), main_thread_(std::this_thread::get_id()), host_(nullptr), interrupts_(0),
-        reported_(0), live_(0), ending_(false) {
+        reported_(0), live_(0), stops_(1), ending_(false) {
     if (parent) main_thread_.store(parent->main_thread_.load());
     hosts_.emplace_back(new Host(parent ? parent->host() : Host()));
     host_.store(hosts_.back().get(), std::memory_order_release);
@@ -150,8 +150,11 @@ class REGATTA_SHARED Process {
     }
     return false;
   }
+  // How often that has been called. acquire and release: who reads the number sees what it is for.
+  std::uint32_t stops() const { return stops_.load(std::memory_order_acquire); }
   // After anything has been stored that ends work.
   void look_up() noexcept {
+    stops_.fetch_add(1, std::memory_order_release);
     std::lock_guard<std::mutex> lock(company_mutex_);
     for (Company* one : company_) one->look_up();
   }
@@ -182,6 +185,7 @@ class REGATTA_SHARED Process {
   std::atomic<std::uint32_t> interrupts_;
   std::atomic<std::uint32_t> reported_;
   std::atomic<long> live_;
+  std::atomic<std::uint32_t> stops_;
   std::atomic<bool> ending_;
   std::mutex company_mutex_;
   std::vector<Company*> company_;
