@@ -101,14 +101,8 @@ class Thread {
   void start(Call call) {
     std::promise<void> end;
     end_ = end.get_future();
-    process_->live_begin();
-    try {
-      detail::SignalsBlocked blocked;
-      thread_ = std::thread(&Thread::run<Call>, process_, interrupts_, std::move(end), std::move(call));
-    } catch (...) {
-      process_->live_end();
-      throw;
-    }
+    detail::SignalsBlocked blocked;
+    thread_ = std::thread(&Thread::run<Call>, process_, interrupts_, std::move(end), std::move(call));
   }
 
   template <class Call>
@@ -123,7 +117,6 @@ class Thread {
     } catch (...) {
       error = std::current_exception();
     }
-    process->live_end();
     if (error) {
       end.set_exception(std::move(error));
     } else {

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <vector>
 
-#include "for.hpp"
 #include "local.hpp"
+#include "task_group.hpp"
 
 REGATTA_NAMESPACE_BEGIN
 namespace detail {
@@ -198,9 +198,10 @@ void parallelScan(In first, In last, Out out) {
 // Calls all the functions, which take no arguments, and returns when all are done.
 template <class... Fs>
 void parallelInvoke(Fs&&... fs) {
-  const std::function<void()> calls[] = {std::function<void()>(std::ref(fs))...};
-  parallelFor(std::size_t(0), sizeof...(Fs), [&calls](std::size_t i) { calls[i](); },
-              defaultThreads(), sizeof...(Fs));
+  TaskGroup group;
+  const int pushed[] = {(group.push(std::ref(fs)), 0)...};
+  static_cast<void>(pushed);
+  group.wait();
 }
 
 REGATTA_NAMESPACE_END

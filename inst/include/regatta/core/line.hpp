@@ -19,16 +19,21 @@ class Line {
 
   std::ostringstream& text() { return text_; }
 
-  // Passes on whole lines; with `all`, what follows the last newline too.
-  void pass_on(OutputQueue& output, bool all) {
-    if (text_.tellp() <= 0) return;
+  // Gives whole lines away; with `all`, what follows the last newline too.
+  std::string take(bool all) {
+    if (text_.tellp() <= 0) return std::string();
     std::string text = text_.str();
     const std::size_t size = all ? text.size() : text.rfind('\n') + 1;
-    if (size == 0) return;
+    if (size == 0) return std::string();
     text_.str(text.substr(size));
     text_.seekp(0, std::ios_base::end);
     text.resize(size);
-    output.add(stream_, text);
+    return text;
+  }
+
+  void pass_on(OutputQueue& output, bool all) {
+    const std::string text = take(all);
+    if (!text.empty()) output.add(stream_, text);
   }
 
  private:

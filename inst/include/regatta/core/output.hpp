@@ -20,8 +20,7 @@ inline void emit(int stream, const std::string& text) {
 }  // namespace detail
 
 // To be used as an output stream, by any thread: the main thread prints, the others leave whole
-// lines to it. While others are at work the main thread's lines are printed whole too. It has no
-// state of its own, so that a copy of it is as good.
+// lines to it. It has no state of its own, so that a copy of it is as good.
 class Printer {
  public:
   explicit constexpr Printer(int stream) : stream_(stream) {}
@@ -54,9 +53,12 @@ class Printer {
 
   void finish(bool all) const {
     detail::Process& now = detail::process();
-    const bool main = now.on_main();
-    detail::line_of(stream_).pass_on(now.output, all || (main && !now.has_company()));
-    if (main) detail::print_now(now);
+    detail::Line& line = detail::line_of(stream_);
+    if (now.on_main()) {
+      detail::print_own(now, stream_, line.take(true));
+    } else {
+      line.pass_on(now.output, all);
+    }
   }
 
   int stream_;

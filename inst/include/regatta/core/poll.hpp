@@ -32,18 +32,22 @@ inline void keep_host_error(Process& process) noexcept {
   if (!process.host_error) process.host_error = std::current_exception();
 }
 
-// Main thread only. Prints what waits; false if the user asked to stop meanwhile.
+// Main thread only, as the two below; false if the user asked to stop meanwhile.
+inline bool print_text(Process& process, int stream, const std::string& text) {
+  PollGuard guard(process);
+  try {
+    return process.host().print(stream, text.data(), text.size());
+  } catch (...) {
+    keep_host_error(process);
+    return false;
+  }
+}
+
 inline bool print_waiting(Process& process) {
   bool goes_on = true;
   if (!process.output.waits() || !process.host().print) return goes_on;
-  PollGuard guard(process);
   for (const OutputPiece& piece : process.output.take()) {
-    try {
-      goes_on = process.host().print(piece.stream, piece.text.data(), piece.text.size()) && goes_on;
-    } catch (...) {
-      keep_host_error(process);
-      goes_on = false;
-    }
+    goes_on = print_text(process, piece.stream, piece.text) && goes_on;
   }
   return goes_on;
 }
@@ -65,12 +69,23 @@ inline void print_now(Process& process) {
   if (!print_waiting(process)) interrupt_later(process);
 }
 
+// Text of the main thread itself is printed at once. Lines of others wait until it has ended its own.
+inline void print_own(Process& process, int stream, const std::string& text) {
+  if (process.polling || !process.host().print) {
+    process.output.add(stream, text);
+    return;
+  }
+  if (!process.line_open) print_now(process);
+  if (text.empty()) return;
+  process.line_open = text.back() != '\n';
+  if (!print_text(process, stream, text)) interrupt_later(process);
+}
+
 // Main thread only: prints what waits and asks whether the user wants to stop. A host may run
 // other code of this library meanwhile (R's event handlers), which must not poll again.
 inline bool poll_host(Process& process) {
   if (process.polling || process.ending()) return false;
   process.last_poll = ticks_now();
-  end_lines(thread_state(), process.output);
   bool stops = !print_waiting(process);
   PollGuard guard(process);
   try {

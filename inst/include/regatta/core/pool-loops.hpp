@@ -14,23 +14,6 @@ inline Slot* Pool::lend_slot() {
   return nullptr;
 }
 
-// Counts the loops the main thread is in, and prints what they have left behind.
-class MainLoopScope {
- public:
-  explicit MainLoopScope(Process& process) : process_(process), main_(process.on_main()) {
-    if (main_) ++process.main_loops;
-  }
-  ~MainLoopScope() {
-    if (main_ && --process_.main_loops == 0 && process_.output.waits()) print_now(process_);
-  }
-  MainLoopScope(const MainLoopScope&) = delete;
-  MainLoopScope& operator=(const MainLoopScope&) = delete;
-
- private:
-  Process& process_;
-  const bool main_;
-};
-
 inline LoopWork::LoopWork(Pool& pool, Loop& loop, StealableRange& range, Slot* slot,
                           Ticks now)
     : pool_(pool), loop_(loop), range_(range), slot_(slot), main_(loop.process.on_main()),
@@ -121,7 +104,6 @@ inline void Pool::run(Loop& loop, Unit units, unsigned threads) {
   loop.ticks_per_us = ticks_per_us_;
   loop.start = ticks_now();
   {
-    MainLoopScope scope(process_);
     threads = works_elsewhere(here, process_) ? 1 : std::min(threads, helper_count_ + 1);
     SlotLease lease(*this);
     Slot* const me = lease.slot();
@@ -134,6 +116,7 @@ inline void Pool::run(Loop& loop, Unit units, unsigned threads) {
       run_together(loop, units, *me);
     }
   }
+  if (process_.output.waits() && process_.on_main()) print_now(process_);
   throw_if_stopped(loop);
 }
 

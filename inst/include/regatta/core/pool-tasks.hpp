@@ -303,7 +303,6 @@ inline bool Pool::run_task(Slot& me) {
   Task* const task = find_task(&me, nullptr);
   if (!task) return false;
   stop_watching(me);
-  me.at_work.store(true, std::memory_order_relaxed);
   run_tasks(task, &me);
   return true;
 }
@@ -315,15 +314,6 @@ inline void Pool::report_done(Slot& me) {
   me.done = 0;
   me.spare.send(task_memory_);
   count_done(*me.done_group, done);
-}
-
-// For whom busy() asks.
-inline bool Pool::busy() const {
-  if (groups_.any()) return true;
-  for (unsigned i = 0; i < helper_count_; ++i) {
-    if (slots_[i].at_work.load(std::memory_order_relaxed)) return true;
-  }
-  return false;
 }
 
 // Runs tasks that the group waits for until it is as wanted. A thread of the pool helps, and so does

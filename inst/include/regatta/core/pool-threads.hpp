@@ -133,7 +133,6 @@ inline void Pool::serve(Slot& me) {
 inline bool Pool::look_around(Slot& me) {
   if (run_task(me)) return true;
   report_done(me);
-  me.at_work.store(false, std::memory_order_relaxed);
   return join_loop(me);
 }
 

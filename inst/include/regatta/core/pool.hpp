@@ -37,7 +37,6 @@ class REGATTA_SHARED Pool : public Company {
   Group& group_here(const void* user);
   static void pass_on(Group& group);
   static void count_done(Group& group, std::uint64_t count);
-  bool busy() const override;
   void look_up() override;
   // Ends the threads when their tasks are done; they start again when there is work.
   void stop_threads();

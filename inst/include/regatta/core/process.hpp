@@ -73,7 +73,6 @@ class OutputQueue {
 // Something whose threads may be at work.
 struct Company {
   virtual ~Company() {}
-  virtual bool busy() const = 0;
   // Makes its threads look whether they are to go on.
   virtual void look_up() = 0;
 };
@@ -83,9 +82,9 @@ struct Company {
 class REGATTA_SHARED Process {
  public:
   explicit Process(Process* parent)
-      : before_fork(parent), last_poll(0), polling(false), main_loops(0), pool(nullptr), threads(0),
+      : before_fork(parent), last_poll(0), polling(false), line_open(false), pool(nullptr), threads(0),
         forced_threads(0), main_thread_(std::this_thread::get_id()), host_(nullptr), interrupts_(0),
-        reported_(0), live_(0), stops_(1), ending_(false) {
+        reported_(0), stops_(1), ending_(false) {
     if (parent) main_thread_.store(parent->main_thread_.load());
     hosts_.emplace_back(new Host(parent ? parent->host() : Host()));
     host_.store(hosts_.back().get(), std::memory_order_release);
@@ -127,29 +126,16 @@ class REGATTA_SHARED Process {
   std::uint32_t reported() const { return reported_.load(std::memory_order_relaxed); }
   void report_interrupts() { reported_.store(interrupts(), std::memory_order_relaxed); }
 
-  // relaxed: only asked by the main thread, to see whether its lines could be torn.
-  void live_begin() { live_.fetch_add(1, std::memory_order_relaxed); }
-  void live_end() { live_.fetch_sub(1, std::memory_order_relaxed); }
-
   // In a forked child, the state of its parent: kept reachable, for leak checkers, and never used.
   Process* const before_fork;
 
-  // The main thread's own: when it last asked its host, whether it is just doing so, in how many loops
-  // it is at the moment, and what a function of the host has thrown and nobody got.
+  // The main thread's own: when it last asked its host, whether it is just doing so, whether it has
+  // printed a line without its end, and what a function of the host has thrown and nobody got.
   Ticks last_poll;
   bool polling;
-  int main_loops;
+  bool line_open;
   std::exception_ptr host_error;
 
-  // Main thread only: whether other threads may be at work.
-  bool has_company() {
-    if (main_loops > 0 || live_.load(std::memory_order_relaxed) > 0) return true;
-    std::lock_guard<std::mutex> lock(company_mutex_);
-    for (const Company* one : company_) {
-      if (one->busy()) return true;
-    }
-    return false;
-  }
   // How often that has been called. acquire and release: who reads the number sees what it is for.
   std::uint32_t stops() const { return stops_.load(std::memory_order_acquire); }
   // After anything has been stored that ends work.
@@ -184,7 +170,6 @@ class REGATTA_SHARED Process {
   ForkMark mark_;
   std::atomic<std::uint32_t> interrupts_;
   std::atomic<std::uint32_t> reported_;
-  std::atomic<long> live_;
   std::atomic<std::uint32_t> stops_;
   std::atomic<bool> ending_;
   std::mutex company_mutex_;

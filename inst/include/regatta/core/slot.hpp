@@ -43,7 +43,7 @@ struct Sight {
 // Levels, ring and what is atomic are read by others, the rest is the thread's own.
 struct Slot {
   Slot()
-      : depth(0), taken(false), at_work(false), done_group(nullptr), done(0), emptied(false),
+      : depth(0), taken(false), done_group(nullptr), done(0), emptied(false),
         called(false), watching(false), last_work(0), loops_seen(0) {}
 
   // acquire and release: the next thread finds the slot as the last one left it.
@@ -56,8 +56,6 @@ struct Slot {
   int depth;  // loops that are open
   std::atomic<bool> taken;
   TaskRing ring;
-  // relaxed: whether the main thread should take care not to tear lines.
-  std::atomic<bool> at_work;
   Padding<> apart;
 
   // Tasks done that their group has not been told of; it is there as long as there are any.
