@@ -50,18 +50,25 @@ struct Program {
   int (*run)();
 };
 
+// How a child has ended: its exit status; a negative number is the signal that ended it.
+int status_of(int pid);
+
 // Its exit status; a negative number is the signal that ended it, that of SIGALRM if it took too long.
 int run_program(const char* name, double seconds = 30.0);
 
 // Says why a test does not run here.
 inline void skip(const char* reason) { std::printf("skip   (%s) ", reason); }
 
-#if defined(__SANITIZE_THREAD__)
+// Clang says so in another way.
+#if !defined(__has_feature)
+#define __has_feature(name) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
 constexpr bool thread_sanitizer = true;
 #else
 constexpr bool thread_sanitizer = false;
 #endif
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
 constexpr bool address_sanitizer = true;
 #else
 constexpr bool address_sanitizer = false;
