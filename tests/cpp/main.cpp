@@ -56,6 +56,10 @@ int run_program(const char* name, double seconds) {
     execl("/proc/self/exe", "tests", "--program", name, static_cast<char*>(nullptr));
     _exit(126);
   }
+  return status_of(pid);
+}
+
+int status_of(int pid) {
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }

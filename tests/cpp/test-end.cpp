@@ -1,9 +1,11 @@
 #include <atomic>
+#include <csetjmp>
 #include <cstdlib>
 #include <memory>
 #include <regatta/core.hpp>
 #include <thread>
 
+#include "../testthat/threads-endless.hpp"
 #include "check.hpp"
 
 // Programs that end while threads are at work. Each has to end by itself, with its own exit status.
@@ -17,7 +19,7 @@ void wait_for(const Fact& fact) {
 
 void breathe() { std::this_thread::sleep_for(std::chrono::microseconds(100)); }
 
-std::atomic<int> begun(0);
+std::atomic<long> begun(0);
 std::atomic<bool> at_end(false);
 
 }  // namespace
@@ -57,25 +59,10 @@ PROGRAM(ends_while_a_task_is_in_a_loop) {
   return 3;
 }
 
-// The tasks wait for what they have pushed, and the children push, too.
 PROGRAM(ends_while_tasks_push_and_wait) {
   regatta::set_default_threads(4);
-  for (int i = 0; i < 3; ++i) {
-    regatta::push([] {
-      ++begun;
-      while (!regatta::isInterrupted()) {
-        regatta::TaskGroup group;
-        for (int k = 0; k < 10; ++k) {
-          group.push([] {
-            regatta::push([] {});
-            regatta::wait();
-          });
-        }
-        group.wait();
-      }
-    });
-  }
-  wait_for([] { return begun.load() == 3; });
+  for (int i = 0; i < 3; ++i) endless::push_tasks(begun);
+  wait_for([] { return begun.load() >= 100; });
   return 3;
 }
 
@@ -98,20 +85,7 @@ PROGRAM(ends_while_detached_threads_push) {
 
 PROGRAM(ends_while_a_detached_thread_is_in_a_loop) {
   regatta::set_default_threads(3);
-  for (int i = 0; i < 2; ++i) {
-    regatta::Thread thread([] {
-      for (;;) {
-        try {
-          regatta::parallelFor(0, 100000, [](int k) {
-            if (k == 0) ++begun;
-          });
-        } catch (const regatta::UserInterruptException&) {
-          ++begun;
-        }
-      }
-    });
-    thread.detach();
-  }
+  for (int i = 0; i < 2; ++i) endless::detach_loops(begun);
   wait_for([] { return begun.load() > 100; });
   return 3;
 }
@@ -218,6 +192,26 @@ PROGRAM(works_after_the_end) {
   regatta::push([] { ++begun; });
   regatta::wait();
   return 4;
+}
+
+// What R's errors do. The first use of threads after it says so; one thread, so that none is left in
+// the loop.
+PROGRAM(leaves_a_body_by_longjmp) {
+  static std::jmp_buf home;
+  regatta::set_default_threads(1);
+  const auto leaves = [] { std::longjmp(home, 1); };
+  if (!setjmp(home)) regatta::parallelFor(0, 10, [&](int i) { if (i == 3) leaves(); });
+  const auto said = [](const std::string& message) {
+    return message.find("left by a longjmp") != std::string::npos;
+  };
+  if (!said(check::thrown([] { regatta::parallelFor(0, 10, [](int) {}); }))) std::_Exit(4);
+  if (!said(check::thrown([] { regatta::wait(); }))) std::_Exit(5);
+  std::_Exit(3);
+}
+
+TEST(a_body_that_was_left_by_longjmp_is_told_of) {
+  if (check::address_sanitizer || check::thread_sanitizer) return check::skip("no jumps with sanitizers");
+  CHECK(check::run_program("leaves_a_body_by_longjmp") == 3);
 }
 
 TEST(a_program_ends_while_tasks_run) {

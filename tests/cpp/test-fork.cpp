@@ -33,10 +33,7 @@ bool in_child(const Body& body) {
     }
     _exit(holds ? 0 : 1);
   }
-  int status = -1;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  return check::status_of(pid) == 0;
 }
 
 // Runs `body` in a forked child that then ends by exit(), as a program does.

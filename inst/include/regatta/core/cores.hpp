@@ -185,7 +185,7 @@ REGATTA_COLD inline unsigned cores_check() {
 // The cores that this process may use: the fewest that any source names, read as R's
 // workers_available() reads them. In a worker of one of regatta's maps REGATTA_THREADS is the
 // worker's share and alone decides.
-REGATTA_COLD inline unsigned count_cores(const Host& host) {
+REGATTA_COLD inline unsigned count_cores(Process& process) {
   const unsigned share = env_count("REGATTA_THREADS");
   if (share > 0) return share;
   unsigned cores = std::min(cores_affinity(), max_threads);
@@ -196,7 +196,7 @@ REGATTA_COLD inline unsigned count_cores(const Host& host) {
   limit(&cores, cores_sge());
   limit(&cores, env_count("REGATTA_SHARE"));
   limit(&cores, cores_check());
-  if (host.threads) limit(&cores, host.threads());
+  if (process.on_main() && process.host().threads) limit(&cores, process.host().threads());
   return std::max(1U, cores);
 }
 
@@ -204,10 +204,7 @@ REGATTA_COLD inline unsigned count_cores(const Host& host) {
 inline unsigned pool_size(Process& process) {
   const unsigned known = process.threads.load(std::memory_order_relaxed);
   if (REGATTA_LIKELY(known > 0)) return known;
-  const bool main = process.on_main();
-  Host host = process.host();
-  if (!main) host.threads = nullptr;
-  const unsigned fresh = process.forced_threads > 0 ? process.forced_threads : count_cores(host);
+  const unsigned fresh = process.forced_threads > 0 ? process.forced_threads : count_cores(process);
   process.threads.store(fresh, std::memory_order_relaxed);
   return fresh;
 }
@@ -218,12 +215,7 @@ inline unsigned pool_size(Process& process) {
 inline std::size_t defaultThreads() { return detail::pool_size(detail::process()); }
 
 // The cores this process may use, whatever the size of its pool.
-inline std::size_t detectCores() {
-  detail::Process& process = detail::process();
-  Host host = process.host();
-  if (!process.on_main()) host.threads = nullptr;
-  return detail::count_cores(host);
-}
+inline std::size_t detectCores() { return detail::count_cores(detail::process()); }
 
 REGATTA_NAMESPACE_END
 

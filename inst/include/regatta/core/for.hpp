@@ -52,16 +52,18 @@ struct IndexLoop : Loop {
   }
 
   // Both say where they have come to. Functions of their own, which leaves a loop that does nothing
-  // else the registers it needs.
+  // else the registers it needs; the body may change anything but where it is itself.
   REGATTA_NOINLINE Unit run_single(Unit next, StealableRange& range) {
-    for (Index i = at(next); range.claim(++next); ++i) call_with(body, i);
+    F& f = body;
+    for (Index i = at(next); range.claim(++next); ++i) call_with(f, i);
     return next - 1;
   }
 
   REGATTA_NOINLINE Unit run_several(Unit next, StealableRange& range) {
+    F& f = body;
     while (range.claim(++next)) {
       const Index stop = at(std::min(next * step, count));
-      for (Index i = at((next - 1) * step); i < stop; ++i) call_with(body, i);
+      for (Index i = at((next - 1) * step); i < stop; ++i) call_with(f, i);
     }
     return next - 1;
   }

@@ -21,8 +21,19 @@ struct Frame {
   Slot* slot;
   const Context* context;
   Group* children;   // groups of what the body has pushed
-  const void* base;  // about where the stack of the outermost body begins
+  const char* base;  // about where the stack of the outermost body begins
 };
+
+// About where the stack of the calling function is. Its variables may lie elsewhere, as the address
+// sanitizer sees to.
+inline const char* stack_here() {
+#if defined(__GNUC__) || defined(__clang__)
+  return static_cast<const char*>(__builtin_frame_address(0));
+#else
+  const char here = 0;
+  return &here;
+#endif
+}
 
 // What libraries of any ABI know of a thread: for whose pool it is at work beside others, null if
 // for none. Its layout is fixed for all releases.
@@ -103,7 +114,7 @@ class FrameScope {
       : here_(thread_state()), before_(here_.frame), mark_before_(here_.mark->process),
         process_(process) {
     here_.frame = frame;
-    here_.frame.base = before_.base ? before_.base : this;
+    here_.frame.base = before_.base ? before_.base : stack_here();
     if (frame.slot || (frame.context && frame.context->group)) here_.mark->process = &process;
   }
   ~FrameScope() {
@@ -131,6 +142,19 @@ class FrameScope {
   const void* const mark_before_;
   Process& process_;
 };
+
+// A longjmp out of a body, as R's errors leave, skips what ends the body. The calling thread is nearer
+// to the beginning of its stack then than the body that it still seems to be in. That is sure on the
+// main thread alone, whose stack lies apart from all others.
+inline void refuse_lost_body(const Process& process) {
+  const char* const base = frame_here().base;
+  if (!base || !process.on_main()) return;
+  const std::ptrdiff_t above = stack_here() - base;
+  if (above < 64 || above > (std::ptrdiff_t(1) << 26)) return;
+  throw Error("a body of a loop or task has been left by a longjmp, such as an R error: threads of this "
+              "process can be used no more. Call stop() in bodies, and nothing of R; save what is "
+              "needed and start R again");
+}
 
 // The number of interrupts that work begun now does not answer to: that of the work it is part of.
 inline std::uint32_t interrupts_before(const Process& process) {

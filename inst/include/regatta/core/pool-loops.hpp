@@ -100,6 +100,7 @@ inline bool LoopWork::steal() {
 }
 
 inline void Pool::run(Loop& loop, Unit units, unsigned threads) {
+  refuse_lost_body(process_);
   const ThreadState& here = thread_state();
   loop.ticks_per_us = ticks_per_us_;
   loop.start = ticks_now();

@@ -11,10 +11,9 @@ constexpr std::ptrdiff_t deep_stack = 512 * 1024;
 
 // Whether the calling body is so deep in bodies that run on top of each other.
 inline bool too_deep() {
-  const char here = 0;
-  const char* const base = static_cast<const char*>(frame_here().base);
+  const char* const base = frame_here().base;
   if (!base) return false;
-  const std::ptrdiff_t used = base - &here;
+  const std::ptrdiff_t used = base - stack_here();
   return used > deep_stack || used < -deep_stack;
 }
 
@@ -27,7 +26,7 @@ inline void Pool::push(Group& group, Task* task) {
   task->interrupts = interrupts_before(process_);
   task->cancels = group.cancelled.load(std::memory_order_relaxed);
   if (group.by_index) task->index += group.pushed.fetch_add(1, std::memory_order_relaxed);
-  if (!group.has_room()) make_room(group);
+  if (!group.has_room()) wait_until(group, &Group::has_space);
   // Before the task can be seen, so that the count is never less than the tasks that exist.
   group.pending.fetch_add(1, std::memory_order_relaxed);
   if (helper_count_ == 0 || (started() == 0 && !start_one())) {
@@ -41,23 +40,6 @@ inline void Pool::push(Group& group, Task* task) {
              groups_.any()) {
     start_one();
   }
-}
-
-// A thread that may run tasks runs a few and pushes on: neither it nor another has to sleep and be
-// woken then. Else it waits for many to be done.
-REGATTA_NOINLINE inline void Pool::make_room(Group& group) {
-  if (may_help() && !too_deep()) {
-    const SlotLease lease(*this);
-    Slot* const me = lease.slot();
-    for (std::uint32_t i = 0; me && i < TaskRing::places && !group.has_space(); ++i) {
-      Task* const task = find_task(me, &group);
-      if (!task) break;
-      run_tasks(task, me);
-    }
-    if (me) report_done(*me);
-    if (process_.on_main()) poll_if_due(process_, us_since(process_.last_poll));
-  }
-  if (!group.has_room()) wait_until(group, &Group::has_space);
 }
 
 // When the program ends.
@@ -224,6 +206,7 @@ REGATTA_NOINLINE inline Group& Pool::add_root(const void* user) {
 inline Group& Pool::group_here(const void* user) {
   Frame& frame = frame_here();
   if (frame.pool != this) return root(user);
+  refuse_lost_body(process_);
   for (Group* one = frame.children; one; one = one->sibling) {
     if (one->user == user) return *one;
   }
@@ -377,6 +360,7 @@ inline bool Pool::wait_elsewhere(Group& group, bool (Group::*wanted)() const) {
 // Until all tasks of the group are done. Throws the first exception of a task (those not begun by
 // then are dropped), UserInterruptException, or Stopped.
 inline void Pool::wait(Group& group) {
+  refuse_lost_body(process_);
   const Context* const here = frame_here().context;
   // A group that this body has made is none that it belongs to; others are rarely waited for.
   const bool own = group.parent_group || group.parent == here;

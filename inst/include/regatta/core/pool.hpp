@@ -82,7 +82,6 @@ class REGATTA_SHARED Pool : public Company {
   // Tasks, in pool-tasks.hpp.
   Group& add_root(const void* user);
   void add_task(Group& group, Task* task);
-  void make_room(Group& group);
   void drop_task(Task* task);
   void push_alone(Task* task);
   void update_list(Group& group);
