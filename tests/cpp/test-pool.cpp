@@ -254,10 +254,10 @@ TEST(a_destroyed_pool_finishes_its_tasks) {
 
 TEST(a_pool_destroyed_by_an_exception_drops_its_tasks) {
   std::atomic<int> count(0);
-  std::atomic<bool> begun(false);
+  // What is declared behind the pool is destroyed before it, and the task reads these to its end.
+  std::atomic<bool> begun(false), go(false);
   CHECK(check::thrown([&] {
     regatta::ThreadPool pool(1);
-    std::atomic<bool> go(false);
     pool.push([&] {
       begun = true;
       while (!go.load()) std::this_thread::yield();
