@@ -131,7 +131,7 @@ static void set_handler(int number, int flags, void (*handler)(int),
   } else {
     action.sa_handler = handler;
   }
-  sigaction(number, &action, number == SIGSEGV && detailed ? &crash.r_segv : NULL);
+  sigaction(number, &action, NULL);
 }
 
 /* On the stack that R keeps for signals, the only one that is left when the C stack is full. R then
@@ -147,9 +147,13 @@ static void on_segv(int number, siginfo_t *info, void *context) {
   if (!info || info->si_code <= 0) raise(number); /* somebody has sent it */
 }
 
+static void watch_segv(void) { set_handler(SIGSEGV, SA_SIGINFO | SA_ONSTACK, NULL, on_segv); }
+
+/* R 4.6 leaves the signal to the system before it jumps: the next overflow would be the worker's end. */
 int rg_fork_crash_overflowed(void) {
   int before = crash.overflowed;
   crash.overflowed = 0;
+  if (before) watch_segv();
   return before;
 }
 
@@ -170,5 +174,10 @@ void rg_fork_crash_install(char *text, size_t size) {
   for (int i = 0; i < CRASH_SIGNALS; i++) {
     if (crash_signals[i] != SIGSEGV) set_handler(crash_signals[i], 0, on_crash, NULL);
   }
-  set_handler(SIGSEGV, SA_SIGINFO | SA_ONSTACK, NULL, on_segv);
+  struct sigaction before;
+  sigaction(SIGSEGV, NULL, &before);
+  /* In a worker of a worker it is ours, and R's is known. */
+  int ours = (before.sa_flags & SA_SIGINFO) && before.sa_sigaction == on_segv;
+  if (!ours) crash.r_segv = before;
+  watch_segv();
 }

@@ -64,11 +64,39 @@ typedef struct {
   R_xlen_t length;
 } place;
 
+typedef struct {
+  SEXP x;
+  char *data;
+} elements;
+
+static SEXP find_elements(void *of) {
+  elements *found = of;
+  found->data = (char *)DATAPTR_OR_NULL(found->x);
+  return R_NilValue;
+}
+
+/* R 4.6 tells nobody where the elements of a wrapper are once it has told it and something else, such as
+   a serialisation, has held what is in the wrapper: that is an error of its own. */
+static SEXP find_elements_within(SEXP condition, void *of) {
+  (void)condition;
+  elements *found = of;
+  SEXP within = rg_shm_vector_within(found->x);
+  if (within && TYPEOF(within) == TYPEOF(found->x)) found->data = (char *)DATAPTR_OR_NULL(within);
+  return R_NilValue;
+}
+
+static char *elements_of(SEXP x) {
+  if (!ALTREP(x) || rg_shm_vector_is(x)) return (char *)DATAPTR_OR_NULL(x);
+  elements found = {x, NULL};
+  R_tryCatchError(find_elements, &found, find_elements_within, &found);
+  return found.data;
+}
+
 static int find_array(SEXP x, place *at) {
   size_t unit = rg_shm_vector_unit(TYPEOF(x));
   if (unit == 0) return 0;
   at->length = XLENGTH(x);
-  at->data = (char *)DATAPTR_OR_NULL(x);
+  at->data = elements_of(x);
   at->region = at->data ? rg_region_at(at->data, (int64_t)at->length * (int64_t)unit) : NULL;
   return at->region != NULL;
 }

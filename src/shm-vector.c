@@ -110,7 +110,19 @@ static SEXP shm_Unserialize(SEXP class, SEXP state) {
   return rg_shm_view_resolve(state, &vector_maker);
 }
 
+/* The vector whose length was asked for last: an address, to be used while what holds the vector lives. */
+static SEXP measured;
+
+SEXP rg_shm_vector_within(SEXP x) {
+  measured = NULL;
+  XLENGTH(x);
+  SEXP within = measured;
+  measured = NULL;
+  return within;
+}
+
 static R_xlen_t shm_Length(SEXP x) {
+  measured = x;
   rg_view *view = rg_shm_view_get(R_altrep_data1(x));
   return view ? view->length : rg_shm_view_handle_length(R_altrep_data2(x));
 }

@@ -33,4 +33,8 @@ int rg_shm_vector_is_original(SEXP x);
 /* Whether `x` is a shared vector at all. */
 int rg_shm_vector_is(SEXP x);
 
+/* The shared vector that an ALTREP object of R asks when it is asked for its length, as a wrapper does;
+   NULL: none. */
+SEXP rg_shm_vector_within(SEXP x);
+
 #endif

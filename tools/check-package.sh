@@ -6,7 +6,11 @@ mkdir -p .build
 tests=${1:-}
 
 # R CMD check passes these on to the package; a check must not depend on who runs it.
-unset _R_CHECK_LIMIT_CORES_ R_TESTS
+# Nor on how fast the machine is: no limit in seconds but that on the suite below.
+unset _R_CHECK_LIMIT_CORES_ R_TESTS "${!_R_CHECK_TIMINGS_@}" "${!_R_CHECK_EXAMPLE_TIMING_@}" \
+  "${!_R_CHECK_VIGNETTE_TIMING_@}" "${!_R_CHECK_TEST_TIMING_@}" "${!_R_CHECK_ELAPSED_TIMEOUT_@}" \
+  "${!_R_CHECK_EXAMPLES_ELAPSED_TIMEOUT_@}" "${!_R_CHECK_ONE_VIGNETTE_ELAPSED_TIMEOUT_@}" \
+  "${!_R_CHECK_BUILD_VIGNETTES_ELAPSED_TIMEOUT_@}" "${!_R_CHECK_INSTALL_ELAPSED_TIMEOUT_@}"
 export _R_CHECK_FORCE_SUGGESTS_=false
 export _R_CHECK_CRAN_INCOMING_=false
 export _R_CHECK_CRAN_INCOMING_REMOTE_=false

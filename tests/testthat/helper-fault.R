@@ -10,7 +10,7 @@ two_workers <- function(..., workers = 2L, seed = 1L, dump = "no") {
 # before Rscript, such as c("unshare", "-m"); `base` a folder that another user can reach.
 fault_start <- function(fun, args = list(), wrap = character(), env = character(),
                         base = tempdir()) {
-  force(args) # which may skip the test: not when the folder is there
+  list(args, env) # which may skip the test: not when the folder is there
   # processx draws the number of a process from the session's generator.
   withr::local_preserve_seed()
   dir <- tempfile("fault-", tmpdir = base)

@@ -222,8 +222,12 @@ test_that("a C stack overflow in a worker is an R error, as in the session", {
       workers = 1L, progress = FALSE, errors = "collect", dump = "no"
     )))
     good <- values[-c(2L, 5L)]
+    control <- par_control(workers = 2L, progress = FALSE, errors = "collect", dump = "no")
+    nested <- par_lapply(1:2, function(i) {
+      par_lapply(1:2, function(j) .C("overflow", 0L), .control = control)
+    }, .control = control)
     list(
-      classes = lapply(values[c(2L, 5L)], class), text = conditionMessage(values[[2L]]),
+      classes = lapply(c(values[c(2L, 5L)], unlist(nested, recursive = FALSE)), class), text = conditionMessage(values[[2L]]),
       index = vapply(good, `[[`, 0L, 1L), pids = length(unique(vapply(good, `[[`, 0L, 2L)))
     )
   }, list(library = library))$value
