@@ -52,7 +52,8 @@ if [ "$status" != 0 ] || ! grep -qx 'Status: OK' "$log"; then
   echo "check: FAILED: $(grep '^Status:' "$log" || echo 'R CMD check did not finish')" >&2
   # What was not found in order, with what was said of it.
   awk '/^\* / { bad = / (NOTE|WARNING|ERROR)$/ } /^Status:/ { bad = 0 } bad' "$log" | head -n 24 >&2
-  echo "check: details in .build/regatta.Rcheck/" >&2
+  echo "check: details in .build/regatta.Rcheck/; what was found:" >&2
+  awk '/^[*] / { on = /(NOTE|WARNING|ERROR)$/ } on' "$log" | cut -c 1-120 | head -n 9 >&2
   exit 1
 fi
 echo "check: 0 errors, 0 warnings, 0 notes"

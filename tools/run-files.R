@@ -2,7 +2,7 @@
 # own, and names those that do not end in time.
 #   Rscript tools/run-files.R OUT [NAME ...]
 # OUT is a folder for logs and tables. Without names all files are run. REGATTA_TEST_JOBS is how many at
-# a time (1), REGATTA_TEST_LIMIT the seconds for each (300), REGATTA_TEST_SECONDS those after which none
+# a time (1), REGATTA_TEST_LIMIT the seconds for each (600), REGATTA_TEST_SECONDS those after which none
 # is begun. The last line is "N passed, N failed, N skipped"; the status is 1 when anything failed.
 source("tests/testthat/report-results.R")
 source("tests/testthat/run-files.R")
@@ -21,7 +21,7 @@ setting <- function(name, default) {
 Sys.setenv(NOT_CRAN = "true", REGATTA_SOURCE = normalizePath("."))
 report <- file.path(out, "report.csv")
 rows <- run_files("regatta", folder, names, out,
-  jobs = setting("REGATTA_TEST_JOBS", 1), limit = setting("REGATTA_TEST_LIMIT", 300),
+  jobs = setting("REGATTA_TEST_JOBS", 1), limit = setting("REGATTA_TEST_LIMIT", 600),
   seconds = setting("REGATTA_TEST_SECONDS", Inf),
   wrap = normalizePath("tools/leak-watch.sh"), report = report
 )

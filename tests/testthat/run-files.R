@@ -22,7 +22,7 @@ run_file <- function(package, folder, name, report) {
 # `seconds` after the first is skipped. `out` is a folder for
 # logs, `wrap` a command to put before each session. The rows and what failed are written beside
 # `report` as write_report() does.
-run_files <- function(package, folder, names, out, jobs = 1L, limit = 300, seconds = Inf,
+run_files <- function(package, folder, names, out, jobs = 1L, limit = 600, seconds = Inf,
                       wrap = character(), report = "") {
   dir.create(out, recursive = TRUE, showWarnings = FALSE)
   here <- normalizePath(folder)
