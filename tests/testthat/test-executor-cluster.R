@@ -230,8 +230,12 @@ test_that("Ctrl-C ends a run and leaves the cluster usable, again and again", {
 test_that("an interrupt that comes at any moment leaves no half message behind", {
   cl <- common_cluster()
   for (delay in seq(0, 0.12, by = 0.01)) {
+    # While system() starts the shell R does not hear of an interrupt.
+    started <- withr::local_tempfile()
     expect_interrupted(cl, {
-      system(sprintf("(sleep %.3f; kill -INT %d) &", delay, Sys.getpid()))
+      wait <- sprintf("while [ ! -e %s ]; do sleep 0.002; done", shQuote(started))
+      system(sprintf("(%s; sleep %.3f; kill -INT %d) &", wait, delay, Sys.getpid()))
+      file.create(started)
       par_lapply(1:60, function(i) if (i %% 7 == 0) Sys.sleep(0.003), .on = cl,
         .control = on_cluster())
     })
@@ -244,16 +248,23 @@ test_that("an element over its limit is interrupted, then its node is ended", {
     if (i == 2) tryCatch(while (TRUE) Sys.sleep(0.01), finally = message("left"))
     i
   }
-  messages <- capture_messages(suppressWarnings(
-    got <- par_lapply(1:4, f, .on = cl, .control = on_cluster(timeout = 1, errors = "collect"))
-  ))
+  messages <- got <- NULL
+  local({
+    patient_limits()
+    messages <<- capture_messages(suppressWarnings(
+      got <<- par_lapply(1:4, f, .on = cl, .control = on_cluster(timeout = 1, errors = "collect"))
+    ))
+  })
   expect_identical(messages, "2: left\n")
   expect_s3_class(got[[2L]], "regatta_error_timeout")
   expect_identical(got[-2L], list(1L, 3L, 4L))
   spin <- function(i) if (i == 1) while (TRUE) i else i
-  got <- suppressWarnings(
-    par_lapply(1:3, spin, .on = cl, .control = on_cluster(cpu_timeout = 0.2, errors = "collect"))
-  )
+  local({
+    patient_limits()
+    got <<- suppressWarnings(
+      par_lapply(1:3, spin, .on = cl, .control = on_cluster(cpu_timeout = 0.2, errors = "collect"))
+    )
+  })
   expect_identical(got[[1L]]$kind, "cpu")
   # one that does not listen
   deaf <- function(i) {

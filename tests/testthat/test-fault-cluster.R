@@ -156,11 +156,6 @@ test_that("calls, maps and streams on one cluster take turns", {
   expect_in_step(cl)
 })
 
-# A node of a busy machine may need more time to end an element that is interrupted than it is given.
-patient_limits <- function(frame = parent.frame()) {
-  testthat::local_mocked_bindings(limit_grace = 60, .package = "regatta", .env = frame)
-}
-
 test_that("an interrupt while an error is described costs no reply", {
   cl <- common_cluster()
   patient_limits()
