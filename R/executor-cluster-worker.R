@@ -28,34 +28,17 @@ cluster_worker_begin <- function(bytes, slots, number, token, share = NULL) {
   cluster_worker_clear()
   job <- closure_unpack(bytes)
   if (!is.null(share)) job$share <- share
-  for (package in job$packages) {
-    library(package, character.only = TRUE)
-  }
   control <- job$control
   # What the node has by handle goes back as a handle, if the session is near: it has `slots` then.
   streams <- c(control$stdout, control$stderr) != "drop"
   .Call(ffi_cluster_worker_begin, streams, !is.null(slots))
-  cluster_worker$undo <- cluster_worker_set(job)
+  cluster_worker$undo <- job_set(job)
   cluster_worker$job <- job
   cluster_worker$token <- token
   cluster_worker$slots <- slots
   cluster_worker$number <- number
   cluster_worker$socket <- master_socket(find_master(sys.frames())$con)
   evaluate_begin(control, job$seed)
-}
-
-# The variables of the session, the share of the cores; returns how it was.
-cluster_worker_set <- function(job) {
-  undo <- list(
-    variables = set_globals(job$variables), seed = globalenv()$.Random.seed,
-    env = Sys.getenv(c("REGATTA_SHARE", "REGATTA_TRY"), NA, names = TRUE), cores = getOption("mc.cores")
-  )
-  Sys.setenv(REGATTA_SHARE = job$share)
-  threads_share(if (is.null(job$control$threads)) job$share else job$control$threads)
-  if (is.null(job$seed)) {
-    rng_use(NULL)
-  }
-  undo
 }
 
 # `begin`: list(bytes, slots, number) with the first batch of a run, or after another run. Interrupts
@@ -168,8 +151,5 @@ cluster_worker_clear <- function() {
     return(invisible())
   }
   .Call(ffi_cluster_worker_end)
-  reset_globals(undo$variables)
-  rng_use(undo$seed)
-  restore_env(undo$env)
-  options(mc.cores = undo$cores)
+  job_reset(undo)
 }

@@ -174,11 +174,7 @@ cluster_unfit <- function(pool, w) {
 # What is the same for all elements of a run.
 cluster_prepare <- function(pool) {
   plan <- pool$plan
-  globals <- globals_of(code_of(plan$replay), plan$replay$env)
-  job <- list(
-    loop = plan$loop, control = plan$control, seed = plan$seed,
-    variables = globals$variables, packages = globals$packages
-  )
+  job <- job_of(plan)
   local <- vapply(pool$wires, is_local, NA)
   pool$packed <- lapply(c(near = TRUE, far = FALSE), function(near) {
     if (any(pool$alive & local == near)) {

@@ -22,11 +22,8 @@ new_executor.regatta_cluster <- function(on, plan) {
 
 # Returns what must be kept as long as workers may read it.
 pool_code <- function(pool, plan) {
-  globals <- globals_of(code_of(plan$replay), plan$replay$env)
-  packed <- send_handles(TRUE, closure_pack(list(
-    loop = plan$loop, control = plan$control, seed = plan$seed, share = plan$share,
-    variables = globals$variables, packages = globals$packages
-  ), if (plan$control$shm) plan$control$share_min else Inf))
+  min <- if (plan$control$shm) plan$control$share_min else Inf
+  packed <- send_handles(TRUE, closure_pack(job_of(plan), min))
   bytes <- send_handles(TRUE, serialize(packed$bytes, NULL, xdr = FALSE))
   failed <- .Call(ffi_fork_pool_code, pool, bytes)
   if (failed != 0L) {

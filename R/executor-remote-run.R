@@ -176,13 +176,7 @@ remote_beats <- function(run) {
 # What is the same for all elements of a run.
 remote_job <- function(run) {
   if (is.null(run$job)) {
-    plan <- run$plan
-    globals <- globals_of(code_of(plan$replay), plan$replay$env)
-    job <- list(
-      loop = plan$loop, control = plan$control, seed = plan$seed,
-      variables = globals$variables, packages = globals$packages
-    )
-    run$job <- link_pack(send_handles(FALSE, closure_pack(job))$bytes$body)
+    run$job <- link_pack(send_handles(FALSE, closure_pack(job_of(run$plan)))$bytes$body)
   }
   run$job
 }

@@ -143,24 +143,14 @@ member_run <- function(bytes) {
 member_begin <- function(bytes) {
   job <- closure_unpack(unserialize(bytes))
   .Call(ffi_fork_member_ready)
-  for (package in job$packages) {
-    library(package, character.only = TRUE)
-  }
-  undo <- list(
-    variables = set_globals(job$variables), seed = globalenv()$.Random.seed,
-    env = Sys.getenv(c("REGATTA_SHARE", "REGATTA_TRY"), NA, names = TRUE), cores = getOption("mc.cores")
-  )
-  fork_worker_share(job)
+  undo <- job_set(job)
   the$plan <- job
   undo
 }
 
 member_end <- function(undo) {
   the$plan <- NULL
-  reset_globals(undo$variables)
-  rng_use(undo$seed)
-  restore_env(undo$env)
-  options(mc.cores = undo$cores)
+  job_reset(undo)
   while (sink.number() > 0L) sink()
   if (sum(.Call(ffi_shm_info)$bytes) > 1e6) gc() # what the run has left of the session's memory
 }

@@ -22,6 +22,19 @@ SEXP rg_call_r(const char *name, int count, ...) {
   return value;
 }
 
+static SEXP evaluate(void *call_in) {
+  SEXP *call = call_in;
+  return Rf_eval(call[0], call[1]);
+}
+
+SEXP rg_guard(SEXP call, SEXP env, void (*end)(void *data, Rboolean jump), void *data) {
+  SEXP call_in[] = {call, env};
+  SEXP token = PROTECT(R_MakeUnwindCont());
+  SEXP value = R_UnwindProtect(evaluate, call_in, end, data, token);
+  UNPROTECT(1);
+  return value;
+}
+
 /* R shows C code whether there are attributes since 4.5, and which they are never. This runs for every
    small vector of every result: the call is made once. */
 SEXP rg_attributes(SEXP x) {

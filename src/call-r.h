@@ -8,6 +8,10 @@
    as a string in the call: tools/check-floors.R reads it there. */
 SEXP rg_call_r(const char *name, int count, ...);
 
+/* The value, not protected, of `call` in `env`. `end` is called when the evaluation ends, with TRUE if it ends
+   by a jump, which goes on afterwards: before anything else can happen. */
+SEXP rg_guard(SEXP call, SEXP env, void (*end)(void *data, Rboolean jump), void *data);
+
 /* What attributes(x) is in R: a named list, or NULL. Not protected. */
 SEXP rg_attributes(SEXP x);
 

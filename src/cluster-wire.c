@@ -18,6 +18,7 @@
 #include <R_ext/Utils.h>
 
 #include "buffer.h"
+#include "call-r.h"
 #include "sys-clock.h"
 #include "sys-fd.h"
 #include "sys-process.h"
@@ -496,28 +497,16 @@ SEXP ffi_cluster_wire_find(SEXP port, SEXP call, SEXP env) {
   return result;
 }
 
-typedef struct {
-  SEXP call, env, stop;
-} guarded_call;
-
-static SEXP run_guarded(void *data) {
-  guarded_call *guarded = data;
-  return Rf_eval(guarded->call, guarded->env);
-}
-
 /* An interrupt may come before `stop` holds interrupts back; it has been taken then. */
-static void stop_guarded(void *data, Rboolean jump) {
-  guarded_call *guarded = data;
+static void stop_run(void *data, Rboolean jump) {
+  SEXP *stop = data;
   for (int i = 0, failed = jump; i < 16 && failed; i++) {
-    R_tryEvalSilent(guarded->stop, guarded->env, &failed);
+    R_tryEvalSilent(stop[0], stop[1], &failed);
   }
 }
 
 /* Evaluates `call` in `env`, and `stop` if that ends by a jump, before anything else. */
 SEXP ffi_cluster_guard(SEXP call, SEXP env, SEXP stop) {
-  guarded_call guarded = {call, env, stop};
-  SEXP token = PROTECT(R_MakeUnwindCont());
-  SEXP value = R_UnwindProtect(run_guarded, &guarded, stop_guarded, &guarded, token);
-  UNPROTECT(1);
-  return value;
+  SEXP stop_in[] = {stop, env};
+  return rg_guard(call, env, stop_run, stop_in);
 }

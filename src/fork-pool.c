@@ -446,27 +446,13 @@ SEXP ffi_fork_pool_stop(SEXP pointer) {
   return result;
 }
 
-typedef struct {
-  SEXP call, env, pointer;
-} guarded_call;
-
-static SEXP run_guarded(void *data) {
-  guarded_call *guarded = data;
-  return Rf_eval(guarded->call, guarded->env);
-}
-
-static void stop_guarded(void *data, Rboolean jump) {
-  guarded_call *guarded = data;
-  rg_pool *pool = R_ExternalPtrAddr(guarded->pointer);
+static void stop_left(void *pointer, Rboolean jump) {
+  rg_pool *pool = R_ExternalPtrAddr((SEXP)pointer);
   if (pool && jump) stop_pool(pool);
 }
 
 /* Evaluates `call`; however it is left other than by returning, the pool is stopped, in C
    and so without a moment in which a second interrupt could prevent it. */
 SEXP ffi_fork_pool_guard(SEXP pointer, SEXP call, SEXP env) {
-  guarded_call guarded = {call, env, pointer};
-  SEXP token = PROTECT(R_MakeUnwindCont());
-  SEXP result = R_UnwindProtect(run_guarded, &guarded, stop_guarded, &guarded, token);
-  UNPROTECT(1);
-  return result;
+  return rg_guard(call, env, stop_left, pointer);
 }

@@ -182,12 +182,21 @@ SEXP ffi_fork_server_stop(SEXP pointer) {
   return R_NilValue;
 }
 
-/* 0, or -1: the server has not answered, and is given up. */
-static int ask(rg_server *server, const rg_server_request *request, int line,
-               rg_server_reply *reply) {
+/* Each request has one reply, and they come in the same order. 0, or -1: the server does not answer, and is
+   given up. */
+static int request(rg_server *server, const rg_server_request *what, int line) {
   int64_t until = rg_clock_now() + ANSWER_SECONDS * SECOND;
   if (server->line >= 0 &&
-      rg_message_send(server->line, request, sizeof *request, &line, line >= 0, until) == 0 &&
+      rg_message_send(server->line, what, sizeof *what, &line, line >= 0, until) == 0) {
+    return 0;
+  }
+  end_server(server, 1);
+  return -1;
+}
+
+static int reply_of(rg_server *server, rg_server_reply *reply) {
+  int64_t until = rg_clock_now() + ANSWER_SECONDS * SECOND;
+  if (server->line >= 0 &&
       rg_message_receive(server->line, reply, sizeof *reply, NULL, NULL, until) == RG_MESSAGE_OK) {
     return 0;
   }
@@ -216,10 +225,10 @@ void rg_stand_forget(rg_stand *stand, int m) {
 
 int rg_stand_collect(rg_stand *stand, int m, rg_process_end *end) {
   rg_member *member = &stand->members[m];
-  rg_server_request request = {RG_SERVER_COLLECT, (int32_t)member->pid, 0};
+  const rg_server_request what = {RG_SERVER_COLLECT, (int32_t)member->pid, 0};
   rg_server_reply reply;
   *end = (rg_process_end){-1, -1, -1};
-  if (ask(stand->server, &request, -1, &reply) < 0) {
+  if (request(stand->server, &what, -1) < 0 || reply_of(stand->server, &reply) < 0) {
     /* Nobody is left who could tell how it ended. */
     if (!has_ended(member->pid, member->pidfd) && member->pidfd >= 0) return 0;
     return 1;
@@ -335,30 +344,43 @@ SEXP ffi_fork_stand_renew(SEXP pointer, SEXP server_pointer) {
   return R_NilValue;
 }
 
-/* 0, or an errno. */
-static int fork_member(rg_stand *stand, int m) {
-  rg_server_request request = {RG_SERVER_FORK, 0, stand->tag};
-  rg_server_reply reply = {0};
+/* A worker for a member is asked for, whose line to the session is opened: 0, or an errno. */
+static int ask_for_worker(rg_stand *stand, int m) {
+  const rg_server_request what = {RG_SERVER_FORK, 0, stand->tag};
   int line[2];
   if (rg_message_pair(line) < 0) return errno;
-  int failed = ask(stand->server, &request, line[1], &reply) < 0 ? ESRCH : reply.error;
+  int failed = request(stand->server, &what, line[1]) < 0 ? ESRCH : 0;
   rg_fd_close(&line[1]);
+  if (failed) rg_fd_close(&line[0]);
+  stand->members[m].line = line[0];
+  return failed;
+}
+
+static int take_worker(rg_stand *stand, int m) {
+  rg_server_reply reply = {0};
+  int failed = reply_of(stand->server, &reply) < 0 ? ESRCH : reply.error;
   if (failed || reply.pid <= 0) {
-    rg_fd_close(&line[0]);
+    rg_stand_forget(stand, m);
     return failed ? failed : EAGAIN;
   }
-  stand->members[m] = (rg_member){
-      .pid = reply.pid, .pidfd = rg_process_pidfd(reply.pid), .line = line[0]};
+  stand->members[m].pid = reply.pid;
+  stand->members[m].pidfd = rg_process_pidfd(reply.pid);
   return 0;
 }
 
 /* A worker that has ended while it had nothing to do is replaced without a word. */
-static int ready_member(rg_stand *stand, int m) {
+static int lacks_worker(rg_stand *stand, int m) {
   rg_member *member = &stand->members[m];
   if (member->pid > 0 && !member->run && has_ended(member->pid, member->pidfd)) {
     end_member(stand, m, rg_clock_now() + END_MS * 1000000);
   }
-  return member->pid > 0 ? 0 : fork_member(stand, m);
+  return member->pid <= 0;
+}
+
+static int ready_member(rg_stand *stand, int m) {
+  if (!lacks_worker(stand, m)) return 0;
+  int failed = ask_for_worker(stand, m);
+  return failed ? failed : take_worker(stand, m);
 }
 
 int rg_stand_take(rg_stand *stand, const int *numbers, int count) {
@@ -374,11 +396,27 @@ int rg_stand_take(rg_stand *stand, const int *numbers, int count) {
   return -1;
 }
 
+/* So many requests are on their way at a time: the server forks while the session asks, and neither fills
+   what the line can hold. */
+enum { REQUESTS_MOST = 32 };
+
 /* Sees to it that each member has a worker: 0, or an errno. */
 SEXP ffi_fork_stand_fill(SEXP pointer) {
   rg_stand *stand = rg_stand_borrow(pointer);
-  int failed = 0;
-  for (int m = 0; m < stand->size && !failed; m++) failed = ready_member(stand, m);
+  int asked[REQUESTS_MOST], failed = 0;
+  for (int m = 0; m < stand->size; m++) lacks_worker(stand, m); /* what has ended is collected */
+  for (int m = 0; m < stand->size && !failed;) {
+    int count = 0;
+    for (; m < stand->size && !failed && count < REQUESTS_MOST; m++) {
+      if (stand->members[m].pid > 0) continue;
+      failed = ask_for_worker(stand, m);
+      if (!failed) asked[count++] = m;
+    }
+    for (int i = 0; i < count; i++) {
+      int error = take_worker(stand, asked[i]);
+      if (!failed) failed = error;
+    }
+  }
   return Rf_ScalarInteger(failed);
 }
 
