@@ -53,6 +53,43 @@ delayedarray_register <- function() {
   delayedarray_set("chunkdim", packages, function(x) h5_seed_chunk(x), "h5_matrix")
   delayedarray_set("is_sparse", packages, function(x) TRUE, "h5_sparse")
   delayedarray_set("extract_sparse_array", packages, function(x, index) h5_seed_sparse(x, index), "h5_sparse")
+  delayedarray_set_class()
+  if (isNamespaceLoaded("MatrixGenerics")) matrixgenerics_register()
+}
+
+# Delayed arrays on our seeds are of a class of their own, so that there can be methods for what is computed block
+# by block otherwise. It is a DelayedMatrix; whatever is done to one, a subscript or an operation, gives one of
+# DelayedArray's, or one whose seed is another.
+delayedarray_class <- "h5_DelayedMatrix"
+
+delayedarray_set_class <- function() {
+  where <- delayedarray_where()
+  methods::setClass(delayedarray_class, contains = "DelayedMatrix", where = where)
+  make <- getExportedValue("DelayedArray", "new_DelayedArray")
+  delayedarray_set("DelayedArray", "DelayedArray", function(seed) make(seed, delayedarray_class))
+  for (name in c("colSums", "rowSums", "colMeans", "rowMeans")) {
+    delayedarray_set_base(name, if (startsWith(name, "col")) 2L else 1L, if (endsWith(name, "Sums")) "sum" else "mean")
+  }
+}
+
+# A method for one of base's functions, which is a generic of DelayedArray's by now, or of a package that it uses.
+delayedarray_set_base <- function(name, margin, stat) {
+  force(margin)
+  force(stat)
+  packages <- c("BiocGenerics", "DelayedArray")
+  generic <- delayedarray_generic(name, packages)
+  if (is.null(generic)) {
+    return(invisible(FALSE))
+  }
+  method <- function() {
+    if (identical(as.double(dims), 1) && inherits(x@seed, delayedarray_classes)) {
+      return(h5_one(x@seed, margin, stat, na.rm = na.rm))
+    }
+    methods::callNextMethod()
+  }
+  # Whether there are dots depends on who made the generic.
+  formals(method) <- formals(methods::slot(generic, ".Data"))
+  delayedarray_set(name, packages, method, delayedarray_class)
 }
 
 # Positions are integers, or NULL for all.
@@ -92,6 +129,21 @@ matrixgenerics_register <- function() {
     delayedarray_set(paste0("col", name), "MatrixGenerics", make(2L, stats[[name]]))
     delayedarray_set(paste0("row", name), "MatrixGenerics", make(1L, stats[[name]]))
   }
+  if (!is.null(the$delayedarray) && methods::isClass(delayedarray_class, where = the$delayedarray)) {
+    for (name in c("colMins", "colMaxs", "rowMins", "rowMaxs")) matrixgenerics_set_range(name)
+  }
+}
+
+# DelayedArray has methods of its own for these, which do not ask the seed.
+matrixgenerics_set_range <- function(name) {
+  margin <- if (startsWith(name, "col")) 2L else 1L
+  of_seed <- matrixgenerics_method(margin, if (endsWith(name, "Mins")) "min" else "max")
+  delayedarray_set(name, "MatrixGenerics", function(x, rows = NULL, cols = NULL, na.rm = FALSE, ..., useNames = NA) {
+    if (!inherits(x@seed, delayedarray_classes)) {
+      return(methods::callNextMethod())
+    }
+    of_seed(x@seed, rows = rows, cols = cols, na.rm = na.rm, useNames = useNames)
+  }, delayedarray_class)
 }
 
 matrixgenerics_method <- function(margin, stat) {

@@ -40,13 +40,22 @@ test_that("statistics of a delayed array are those of HDF5Array, and take the fu
     "}",
     "same(colSums2(a, rows = 3:9, cols = c(2, 5)), colSums(x[3:9, c(2, 5)]), 'chosen')",
     "same(colVars(a, center = rep(1, 47)), colVars(b, center = rep(1, 47)), 'center')",
+    "for (f in c('colSums', 'rowSums', 'colMeans', 'rowMeans')) {",
+    "  for (z in list(a, t(a), a[5:2, ], a + 1L, log(abs(a) + 1))) same(get(f)(z), get(f)(as.matrix(z)), f)",
+    "}",
+    "n <- h5_matrix('one.h5', 'x', dimnames = list(paste0('r', 1:61), NULL))",
+    "same(rowSums(DelayedArray(n)), setNames(rowSums(x), paste0('r', 1:61)), 'names')",
+    "b1 <- DelayedArray(m); b1[1, 1] <- 1000L; same(colSums(b1), colSums(as.matrix(b1)), 'changed')",
+    "b1 <- DelayedArray(m); dimnames(b1) <- list(NULL, paste0('c', 1:47)); same(colSums(b1), colSums(as.matrix(b1)), 'named')",
+    "same(colMaxs(b1), colMaxs(as.matrix(b1)), 'colMaxs')",
     "y <- matrix(cos(1:94), 47)",
     "same(as.matrix(a %*% y), x %*% y, 'product'); same(as.matrix(t(a)), t(x), 't')",
     "same(as.matrix(log1p(abs(a)))[3, ], log1p(abs(x))[3, ], 'delayed')",
     # No block is read: the method of the seed answers.
     "trace(extract_array, quote(stop('a block was read')), print = FALSE, where = asNamespace('DelayedArray'))",
     "stopifnot(inherits(try(colMedians(DelayedArray(m)), silent = TRUE), 'try-error'))",
-    "for (f in c('colSums2', 'rowSums2', 'colMeans2', 'rowMeans2', 'colVars', 'rowSds')) {",
+    "for (f in c('colSums2', 'rowSums2', 'colMeans2', 'rowMeans2', 'colVars', 'rowSds', 'colSums', 'rowSums', 'colMeans',",
+    "  'rowMeans', 'colMaxs', 'rowMins')) {",
     "  if (inherits(try(get(f)(DelayedArray(m))), 'try-error')) stop(f)",
     "}"
   ))
