@@ -1,28 +1,32 @@
-# Workers in an allocation of Slurm: one srun brings an agent to each of its hosts, which is quicker than one
-# for each. They have their secret from srun's stdin, and their number from Slurm.
+# Workers of Slurm. In an allocation one srun brings an agent to each of its hosts, which is quicker than one
+# for each; they have their secret from srun's stdin. Outside of one, on a login node, an array of jobs
+# brings an agent with each of its tasks; the secret is in the job's script, which the user and the
+# administrators can read. Their numbers are from Slurm.
 
 cluster_slurm <- function(n = NULL, rscript = file.path(R.home("bin"), "Rscript"), env = NULL,
-                          srun = "srun", address = NULL, packages = NULL, timeout = 60,
-                          deadline = 20, min_workers = 1) {
+                          srun = "srun", sbatch = "sbatch", template = character(), address = NULL,
+                          packages = NULL, timeout = 60, deadline = 20, min_workers = 1) {
   call <- sys.call()
-  if (!nzchar(Sys.getenv("SLURM_JOB_ID"))) {
-    signal_error(error_start(
-      if (is.null(n)) 0L else n, "this session has no allocation of Slurm",
-      "Run it by `sbatch`, or by `salloc -n 4 Rscript script.R`.", call = call
-    ))
+  in_job <- nzchar(Sys.getenv("SLURM_JOB_ID"))
+  if (!in_job && is.null(n)) {
+    abort_argument("n", n, "given outside of an allocation of Slurm, where `sbatch` is asked for so many tasks")
   }
   n <- check_count(if (is.null(n)) slurm_tasks() else n, "n")
   rscript <- check_words(rscript, "rscript")
   srun <- check_words(srun, "srun")
+  sbatch <- check_words(sbatch, "sbatch")
+  if (!is.character(template) || anyNA(template)) {
+    abort_argument("template", template, "lines of the job's script, such as \"#SBATCH --time=1:00:00\"")
+  }
   env <- check_env(env)
   check_string(address, "address", null = TRUE)
   timeout <- check_seconds(timeout, "timeout")
   deadline <- check_deadline(deadline)
   min_workers <- check_count(min_workers, "min_workers", min = 0)
   if (is.null(address)) {
-    if (!slurm_is_here()) {
+    if (!in_job || !slurm_is_here()) {
       abort_argument("address", address, paste(
-        "the address of this host as the hosts of the allocation know it (what is sent to them",
+        "the address of this host as the hosts of Slurm know it (what is sent to them",
         "is not encrypted)"
       ))
     }
@@ -30,9 +34,15 @@ cluster_slurm <- function(n = NULL, rscript = file.path(R.home("bin"), "Rscript"
   }
   packages <- check_packages(packages)
   need_crypto(call)
-  workers <- slurm_workers(n, slurm_per_host())
-  pool <- remote_pool(workers, paste("srun", seq_along(workers)), address, deadline, packages,
-    function(pool, at, numbers) list(srun_launch(pool, at, numbers, rscript, env, srun)))
+  workers <- if (in_job) slurm_workers(n, slurm_per_host()) else rep(1L, n)
+  names <- paste(if (in_job) "srun" else "sbatch", seq_along(workers))
+  pool <- remote_pool(workers, names, address, deadline, packages, function(pool, at, numbers) {
+    list(if (in_job) {
+      srun_launch(pool, at, numbers, rscript, env, srun)
+    } else {
+      sbatch_launch(pool, at, numbers, rscript, env, sbatch, template)
+    })
+  })
   remote_start(pool, timeout, min_workers, call)
 }
 
@@ -50,6 +60,24 @@ srun_launch <- function(pool, at, numbers, rscript, env, srun) {
     "--kill-on-bad-exit=0", "--label", "sh", "-c", launch_rscript(rscript, env)
   )
   launch_start(command, line, at, "srun")
+}
+
+# One job, an array with a task for each of the hosts. What is started here waits for its end, and ends it
+# when it is ended itself or the session is gone.
+sbatch_launch <- function(pool, at, numbers, rscript, env, sbatch, template) {
+  line <- remote_line(pool, pool$address, pool$port, sprintf("$SLURM_ARRAY_TASK_ID+%.0f", numbers[[1L]]))
+  job <- c(
+    "#!/bin/sh", "#SBATCH --job-name=regatta", "#SBATCH --output=/dev/null",
+    template[startsWith(template, "#SBATCH")], sprintf("#SBATCH --array=0-%d", length(at) - 1L),
+    template[!startsWith(template, "#SBATCH")],
+    paste0("REGATTA_NODE=", shQuote(line)), "export REGATTA_NODE", launch_rscript(rscript, env)
+  )
+  watch <- sprintf(paste(
+    "id=$(\"$@\" --parsable) || exit 1; id=${id%%%%;*}; trap 'scancel \"$id\"; exit' TERM;",
+    "while kill -0 %d 2>/dev/null && squeue -h -j \"$id\" 2>/dev/null | grep -q .; do sleep 2 & wait $!; done;",
+    "scancel \"$id\" 2>/dev/null"
+  ), Sys.getpid())
+  launch_start(c("sh", "-c", watch, "sbatch", sbatch), job, at, "sbatch")
 }
 
 # How many tasks each host of the allocation has: "2(x3),1" are four hosts.

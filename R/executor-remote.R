@@ -398,7 +398,8 @@ remote_start <- function(pool, seconds, min_workers, call) {
     }
     warning(warning_workers(sum(ready), length(ready), reason))
   }
-  pool$first <- which(ready)
+  # None yet: all are nodes, and who uses them waits.
+  pool$first <- if (any(ready)) which(ready) else seq_along(ready)
   is_done <- TRUE
   nodes <- lapply(pool$first, function(rank) {
     structure(list(pool = pool, rank = rank), class = c("regatta_remote_node", "SOCKnode"))

@@ -1,10 +1,12 @@
 withr::with_preserve_seed(remote_warm())
 detritus <- detritus_snapshot()
 
-test_that("without an allocation that is said, and off this host the address is asked for", {
+test_that("off this host the address is asked for, and outside of an allocation the number", {
   withr::local_envvar(SLURM_JOB_ID = NA)
-  error <- expect_error(cluster_slurm(2), class = "regatta_error_start")
-  expect_match(conditionMessage(error), "salloc")
+  argument <- function(code) expect_error(code, class = "regatta_error_argument")$argument
+  expect_identical(argument(cluster_slurm(2)), "address")
+  expect_identical(argument(cluster_slurm(address = "127.0.0.1")), "n")
+  expect_identical(argument(cluster_slurm(2, template = NA_character_, address = "127.0.0.1")), "template")
   withr::local_envvar(SLURM_JOB_ID = "7", SLURM_JOB_NODELIST = "far[1-2]")
   error <- expect_error(cluster_slurm(2), class = "regatta_error_argument")
   expect_identical(error$argument, "address")
@@ -32,6 +34,38 @@ test_that("one srun brings the nodes of an allocation, and they go with the clus
   control <- par_control(seed = 1L, progress = FALSE, dump = "no", workers = 2L)
   expect_identical(got$values, par_lapply(1:9, function(i) runif(1) + i, .control = control))
   expect_false(any(vapply(got$pids, is_running, NA)))
+})
+
+test_that("from a login node an array of jobs brings the workers, and ends with the cluster", {
+  local_slurm()
+  withr::local_envvar(SLURM_JOB_ID = NA)
+  queue <- function() system2("squeue", c("-h", "-r", "-o", "%j/%P/%k"), stdout = TRUE)
+  cluster <- cluster_slurm(
+    3, remote_rscript(), remote_env(), address = "127.0.0.1", timeout = 90 * slowness(),
+    template = c("#SBATCH --partition=main", "#SBATCH --comment=mine", "export FROM_TEMPLATE=yes")
+  )
+  withr::defer(stop_remote(cluster))
+  expect_identical(queue(), rep("regatta/main/mine", 3L))
+  control <- par_control(seed = 1L, progress = FALSE, dump = "no")
+  draw <- function(i) {
+    list(
+      runif(1), Sys.getenv("FROM_TEMPLATE"), nzchar(Sys.getenv("SLURM_ARRAY_TASK_ID")),
+      nzchar(Sys.getenv("REGATTA_NODE")) # the secret is not for programs that an element starts
+    )
+  }
+  got <- par_lapply(1:9, draw, .on = cluster, .control = control)
+  control <- two_workers()
+  expect_identical(lapply(got, `[[`, 1L), par_lapply(1:9, function(i) runif(1), .control = control))
+  expect_identical(unique(lapply(got, `[`, -1L)), list(list("yes", TRUE, FALSE)))
+  stop_remote(cluster)
+  wait_until(function() length(queue()) == 0L, 30, "the end of the job")
+})
+
+test_that("hosts of an allocation have as many workers as tasks, and each one before any a second", {
+  expect_identical(slurm_per_host("2(x3),1"), c(2L, 2L, 2L, 1L))
+  expect_identical(slurm_workers(7L, c(2L, 2L, 2L, 1L)), c(2L, 2L, 2L, 1L))
+  expect_identical(slurm_workers(3L, c(2L, 2L, 2L, 1L)), c(1L, 1L, 1L))
+  expect_identical(slurm_workers(5L, c(2L, 2L)), c(3L, 2L))
 })
 
 test_that("nothing is left behind", {

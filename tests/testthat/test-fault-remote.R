@@ -130,6 +130,28 @@ test_that("a host that comes late takes part in the map that is under way, and o
   expect_setequal(unlist(got), cluster_status(cluster)$pid[1:2])
 })
 
+test_that("a cluster of which nobody has come yet is waited for", {
+  go <- withr::local_tempfile()
+  script <- withr::local_tempfile(lines = c(
+    "#!/bin/sh", "for last; do :; done", sprintf("[ -e %s ] || exit 255", go), "exec sh -c \"$last\""
+  ))
+  Sys.chmod(script, "755")
+  env <- remote_env()
+  env[["TMPDIR"]] <- withr::local_tempdir("nodes-")
+  expect_warning(
+    cluster <- cluster_ssh(
+      "late", 2, remote_rscript(), env, script, tunnel = FALSE, address = "127.0.0.1",
+      timeout = 60 * slowness(), min_workers = 0
+    ),
+    class = "regatta_warning_workers"
+  )
+  withr::defer(stop_remote(cluster))
+  expect_length(cluster, 2L)
+  file.create(go)
+  expect_identical(par_lapply(1:4, function(i) i, .on = cluster, .control = on_remote()), as.list(1:4))
+  expect_identical(status_of(cluster), c("idle", "idle"))
+})
+
 test_that("a host that cannot have what a call needs says so", {
   cluster <- local_shell_cluster(1)
   lost <- structure(function(i) i, class = "function")
