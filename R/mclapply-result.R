@@ -96,16 +96,6 @@ mclapply_dump <- function(values, first, to) {
   }
 }
 
-# Another process may read the file: it is complete under its name or not there.
-save_whole <- function(value, path) {
-  partial <- sprintf("%s.%d.part", path, Sys.getpid())
-  on.exit(unlink(partial))
-  saveRDS(value, partial)
-  if (!file.rename(partial, path)) {
-    stop("it cannot be renamed to its final name")
-  }
-}
-
 # Warnings come before the error, and two errors become one.
 mclapply_signal <- function(errors, fatal, n, settings, call) {
   kinds <- list(

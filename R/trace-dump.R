@@ -156,20 +156,24 @@ write_dump <- function(errors, file) {
     return(NULL)
   }
   attr(first, "errors") <- errors
-  # Another process may read the file: it is complete under its name or not there.
-  partial <- sprintf("%s.%d.part", file, Sys.getpid())
-  on.exit(unlink(partial))
   tryCatch(
     {
-      saveRDS(first, partial)
-      if (!file.rename(partial, file)) {
-        stop("it cannot be renamed to its final name")
-      }
+      save_whole(first, file)
       normalizePath(file)
     },
     error = function(e) dump_not_written(file, conditionMessage(e)),
     warning = function(w) dump_not_written(file, conditionMessage(w))
   )
+}
+
+# Another process may read the file: it is complete under its name or not there.
+save_whole <- function(value, path) {
+  partial <- sprintf("%s.%d.part", path, Sys.getpid())
+  on.exit(unlink(partial))
+  saveRDS(value, partial)
+  if (!file.rename(partial, path)) {
+    stop("it cannot be renamed to its final name")
+  }
 }
 
 # Of the first error that has one: of many errors of a worker only some have.

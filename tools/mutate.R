@@ -166,20 +166,21 @@ new_place <- function(name) {
   list(folder = folder, tree = file.path(folder, "regatta"), lib = file.path(folder, "lib"))
 }
 
-# The first place is built; the others are copies of it.
-make_places <- function(count, version) {
+# The first place is built, if a test needs the package; the others are copies of it.
+make_places <- function(count, version, build) {
   write_makevars()
   places <- lapply(sprintf("place-%d", seq_len(count)), new_place)
   first <- places[[1L]]
   stamp <- file.path(first$folder, "version")
-  if (!identical(if (file.exists(stamp)) readLines(stamp), version)) {
+  known <- if (file.exists(stamp)) readLines(stamp)
+  if (!identical(known, version) && (build || !identical(known, c(version, "sources")))) {
     unlink(stamp)
     copy_sources(first$tree)
     unlink(first$lib, recursive = TRUE)
     dir.create(first$lib)
     log <- file.path(out, "install.log")
-    if (install(first, log, configure = TRUE) != 0L) stop("the tree does not install: see ", log)
-    writeLines(version, stamp)
+    if (build && install(first, log, configure = TRUE) != 0L) stop("the tree does not install: see ", log)
+    writeLines(c(version, if (!build) "sources"), stamp)
   }
   for (place in places[-1L]) {
     unlink(place$folder, recursive = TRUE)
@@ -336,14 +337,18 @@ one_mutant <- function(mutant, place, version) {
   row <- data.frame(id = mutant$Id, state = found[["state"]], by = found[["by"]],
     seconds = round(proc.time()[["elapsed"]] - started), key = key,
     what = substr(gsub("[[:space:]]+", " ", found[["what"]]), 1L, 160L))
-  utils::write.csv(row, result_file(mutant), row.names = FALSE)
+  # Whole or not at all: this may be ended at any moment.
+  part <- paste0(result_file(mutant), ".part")
+  utils::write.csv(row, part, row.names = FALSE)
+  file.rename(part, result_file(mutant))
   cat(sprintf("mutate: %-8s %-28s %s\n", row$state, row$id,
     if (nzchar(row$by)) sprintf("by %s: %s", row$by, row$what) else row$what))
   NULL
 }
 
 run_mutants <- function(table, jobs, version) {
-  places <- make_places(jobs, version)
+  tests <- unlist(lapply(seq_len(nrow(table)), function(i) test_names(table[i, ])))
+  places <- make_places(jobs, version, any(needs_package(tests)))
   until <- proc.time()[["elapsed"]] + setting("MUTATE_SECONDS", Inf)
   # A job takes every so-manyth mutant, in its own place. Forking is safe: this process does nothing else.
   share <- function(job) {
