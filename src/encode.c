@@ -1,5 +1,6 @@
 #include "encode.h"
 
+#include <R_ext/Utils.h>
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
@@ -161,6 +162,7 @@ int rg_encode(SEXP value, rg_arena *arena, int64_t share_from, rg_buffer *out) {
 
 typedef struct {
   const char *at, *end;
+  int pieces; /* that R has asked for */
 } reader;
 
 static void take(reader *in, void *to, size_t size) {
@@ -219,10 +221,20 @@ static SEXP decode_strings(reader *in) {
   return x;
 }
 
-static int in_char(R_inpstream_t stream) { return (unsigned char)take_byte((reader *)stream->data); }
+/* A list of millions of small objects takes seconds. */
+static void look_for_interrupt(reader *in) {
+  const int every = 1 << 18;
+  if (++in->pieces % every == 0) R_CheckUserInterrupt();
+}
+
+static int in_char(R_inpstream_t stream) {
+  look_for_interrupt(stream->data);
+  return (unsigned char)take_byte(stream->data);
+}
 
 static void in_bytes(R_inpstream_t stream, void *to, int size) {
-  take((reader *)stream->data, to, (size_t)size);
+  look_for_interrupt(stream->data);
+  take(stream->data, to, (size_t)size);
 }
 
 static SEXP unserialize_value(void *data) {
@@ -233,7 +245,7 @@ static SEXP unserialize_value(void *data) {
 }
 
 SEXP rg_decode(const void *bytes, size_t size, rg_arena *arena, rg_copy copy) {
-  reader in = {bytes, (const char *)bytes + size};
+  reader in = {bytes, (const char *)bytes + size, 0};
   switch (take_byte(&in)) {
   case 'N':
     return R_NilValue;

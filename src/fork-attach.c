@@ -1,3 +1,4 @@
+#include <R_ext/Utils.h>
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "queue.h"
 #include "sys-clock.h"
 #include "sys-fd.h"
+#include "sys-interrupt.h"
 #include "sys-message.h"
 
 /* The session's side of a run in which workers of a stand take part. */
@@ -45,7 +47,7 @@ static int send_run(rg_pool *pool, int place, int line, rg_pipes pipes) {
 }
 
 /* A worker of the stand takes the place as the driver's number `id`, one of the `members` (numbers from 1): c(pid, errno), pid 0
-   if there is none to be had. Signals are held back until it is on the books. */
+   if there is none to be had. R looks for an interrupt when it is on the books. */
 SEXP ffi_fork_worker_attach(SEXP pointer, SEXP slot_number, SEXP id, SEXP members) {
   rg_pool *pool = rg_fork_pool_borrow(pointer);
   if (!pool->stand) Rf_error("this run forks its workers");
@@ -54,6 +56,7 @@ SEXP ffi_fork_worker_attach(SEXP pointer, SEXP slot_number, SEXP id, SEXP member
   rg_pipes pipes;
   SEXP result = PROTECT(Rf_allocVector(INTSXP, 2));
   rg_control_reset_slot(&pool->control->slots[place]);
+  rg_interrupt_begin();
   if (rg_fork_pipes_open(pool, pipes) < 0) failed = errno;
   /* One that ends just now is followed by another. */
   for (int tries = 0; !failed && tries < 3; tries++) {
@@ -76,6 +79,8 @@ SEXP ffi_fork_worker_attach(SEXP pointer, SEXP slot_number, SEXP id, SEXP member
   rg_fork_pipes_close(pipes);
   INTEGER(result)[0] = m >= 0 ? (int)worker->pid : 0;
   INTEGER(result)[1] = failed;
+  rg_interrupt_end();
+  R_CheckUserInterrupt();
   UNPROTECT(1);
   return result;
 }
@@ -110,11 +115,12 @@ static int is_as_good_as_gone(const rg_slot *slot) {
          atomic_load(&slot->left) == RG_LEFT_ALONE;
 }
 
-/* Long enough for a machine that does many other things, too. */
-static const int64_t LEAVE_NS = (int64_t)10 * 1000000000;
+/* Long enough for a machine that does many other things, too; and when somebody waits for the prompt, who
+   gets another worker in milliseconds. */
+static const int64_t LEAVE_NS = (int64_t)10 * 1000000000, HURRY_NS = (int64_t)1000000000;
 
-void rg_fork_detach(rg_pool *pool) {
-  const int64_t until = rg_clock_now() + LEAVE_NS;
+void rg_fork_detach(rg_pool *pool, int hurry) {
+  const int64_t since = rg_clock_now(), until = since + (hurry ? HURRY_NS : LEAVE_NS);
   int left;
   if (pool->stand->stopped) return;
   atomic_store(&pool->control->shared->over, 1);
@@ -135,5 +141,5 @@ void rg_fork_detach(rg_pool *pool) {
       }
     }
     if (left > 0) sleep_for_leavers(pool, 50);
-  } while (left > 0 && rg_clock_now() < until);
+  } while (left > 0 && rg_clock_now() < rg_interrupt_limit(until, since));
 }

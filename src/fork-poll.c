@@ -145,16 +145,31 @@ static void give_up_worker(rg_pool *pool, int w) {
   rg_process_kill_tree(pool->workers[w].pid);
 }
 
-static SEXP decode_stored(rg_pool *pool, const void *payload) {
+typedef struct {
+  rg_pool *pool;
   rg_stored stored;
-  memcpy(&stored, payload, sizeof stored);
-  void *bytes = rg_arena_map(pool->arena, stored.span);
-  if (!bytes) Rf_error("cannot map a result of %.0f bytes: %s", (double)stored.size, strerror(errno));
-  SEXP value = PROTECT(rg_decode(bytes, (size_t)stored.size, pool->arena, pool->copy));
-  rg_arena_unmap(bytes, stored.span);
-  rg_arena_release(pool->arena, stored.span);
-  UNPROTECT(1);
-  return value;
+  void *bytes;
+} stored_call;
+
+static SEXP read_stored(void *data) {
+  stored_call *call = data;
+  return rg_decode(call->bytes, (size_t)call->stored.size, call->pool->arena, call->pool->copy);
+}
+
+static void drop_stored(void *data) {
+  stored_call *call = data;
+  rg_arena_unmap(call->bytes, call->stored.span);
+  rg_arena_release(call->pool->arena, call->stored.span);
+}
+
+static SEXP decode_stored(rg_pool *pool, const void *payload) {
+  stored_call call = {.pool = pool};
+  memcpy(&call.stored, payload, sizeof call.stored);
+  call.bytes = rg_arena_map(pool->arena, call.stored.span);
+  if (!call.bytes) {
+    Rf_error("cannot map a result of %.0f bytes: %s", (double)call.stored.size, strerror(errno));
+  }
+  return R_ExecWithCleanup(read_stored, &call, drop_stored, &call);
 }
 
 static void keep_part(rg_worker *worker, const rg_record *record) {

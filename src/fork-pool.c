@@ -14,6 +14,7 @@
 #include "queue.h"
 #include "sys-clock.h"
 #include "sys-fd.h"
+#include "sys-interrupt.h"
 #include "sys-random.h"
 
 static rg_pool *pools;
@@ -167,17 +168,18 @@ static void bury_worker(rg_pool *pool, int w, int64_t until) {
   if (worker->died) rg_process_kill_marked(RG_FORK_MARK, mark);
 }
 
-/* All workers together are waited for no longer than this: the wait hears no Ctrl-C. */
+/* All workers together are waited for no longer than this. */
 static const int64_t BURIAL_NS = (int64_t)3 * 1000000000;
 
 /* No R API inside: nothing here can jump, so that an interrupt cannot leave a worker
-   behind. Signals that arrive meanwhile are taken when R next looks. All are killed before
-   the first is waited for: an address space takes milliseconds to go. */
-static void stop_pool(rg_pool *pool) {
+   behind; it makes the waits short (sys-interrupt.h), and R takes it afterwards. All are killed before
+   the first is waited for: an address space takes milliseconds to go. `hurry`: the run was interrupted. */
+static void stop_pool(rg_pool *pool, int hurry) {
   if (!pool->open || pool->owner != getpid()) return;
   pool->open = 0;
+  rg_interrupt_begin();
   atomic_store(&pool->control->shared->active, 0);
-  if (pool->stand) rg_fork_detach(pool);
+  if (pool->stand) rg_fork_detach(pool, hurry);
   for (int w = 0; w < pool->size; w++) {
     pool->workers[w].stopped = pool->workers[w].pid > 0;
     if (pool->workers[w].pid > 0) kill_worker(pool, w);
@@ -194,6 +196,7 @@ static void stop_pool(rg_pool *pool) {
   rg_fd_close(&pool->code_fd);
   rg_block_run_end(pool->arena, pool->lost_spans);
   drop_arena(pool);
+  rg_interrupt_end();
 }
 
 static void pool_finalize(SEXP pointer) {
@@ -201,7 +204,7 @@ static void pool_finalize(SEXP pointer) {
   if (!pool) return;
   R_ClearExternalPtr(pointer);
   if (pool->owner == getpid()) {
-    stop_pool(pool);
+    stop_pool(pool, 1);
     free_pool(pool);
   }
 }
@@ -428,7 +431,7 @@ static SEXP begun_elements(const rg_pool *pool) {
 SEXP ffi_fork_pool_stop(SEXP pointer) {
   rg_pool *pool = R_ExternalPtrAddr(pointer);
   if (!pool) return R_NilValue;
-  stop_pool(pool);
+  stop_pool(pool, 0);
   const char *names[] = {"worker", "peak", "begun", ""};
   int count = 0;
   for (int w = 0; w < pool->size; w++) count += pool->workers[w].stopped;
@@ -448,7 +451,7 @@ SEXP ffi_fork_pool_stop(SEXP pointer) {
 
 static void stop_left(void *pointer, Rboolean jump) {
   rg_pool *pool = R_ExternalPtrAddr((SEXP)pointer);
-  if (pool && jump) stop_pool(pool);
+  if (pool && jump) stop_pool(pool, 1);
 }
 
 /* Evaluates `call`; however it is left other than by returning, the pool is stopped, in C

@@ -1,5 +1,6 @@
 #include "fork-server.h"
 
+#include <R_ext/Utils.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -9,18 +10,20 @@
 
 #include "sys-clock.h"
 #include "sys-fd.h"
+#include "sys-interrupt.h"
 #include "sys-message.h"
 #include "sys-random.h"
 #include "sys-spawn.h"
 
-/* The session's side of fork servers and of the workers that stand ready. */
+/* The session's side of fork servers and of the workers that stand ready. Whatever waits for them listens
+   to Ctrl-C (sys-interrupt.h): who does not answer then is given up. */
 
 static rg_server *servers;
 static rg_stand *stands;
 
 static const int64_t SECOND = (int64_t)1000000000;
 /* Within this time a server that is alive forks or collects a worker: only one that is stopped, or a
-   machine that does nothing any more, takes longer. No interrupt comes between. */
+   machine that does nothing any more, takes longer. */
 static const int64_t ANSWER_SECONDS = 20;
 static const int64_t END_MS = 3000;
 
@@ -43,12 +46,14 @@ static void end_server(rg_server *server, int at_once) {
   rg_process_end end;
   rg_fd_close(&server->line); /* it ends its workers, and itself */
   if (server->pid <= 0) return;
+  rg_interrupt_begin();
   if (at_once || !rg_process_collect_within(server->pid, END_MS, &end)) {
     rg_process_kill_tree(server->pid);
     rg_process_collect_within(server->pid, END_MS, &end);
   }
   rg_fd_close(&server->pidfd);
   server->pid = 0;
+  rg_interrupt_end();
 }
 
 static void drop_server(rg_server *server) {
@@ -116,12 +121,25 @@ SEXP ffi_fork_server_start(SEXP arguments, SEXP environment) {
   return failed ? Rf_ScalarInteger(failed) : pointer;
 }
 
+/* Of a message that is sent or received in part nobody knows the rest: whoever sees it fail, or leaves it by
+   an interrupt, ends the other side. */
+
 SEXP ffi_fork_server_send(SEXP pointer, SEXP bytes) {
   rg_server *server = borrow_server(pointer);
   int64_t size = (int64_t)XLENGTH(bytes), until = rg_clock_now() + ANSWER_SECONDS * SECOND;
+  rg_interrupt_begin();
   int sent = rg_message_send(server->line, &size, sizeof size, NULL, 0, until) == 0 &&
              rg_message_send(server->line, RAW_RO(bytes), (size_t)size, NULL, 0, until) == 0;
+  rg_interrupt_end();
+  R_CheckUserInterrupt();
   return Rf_ScalarLogical(sent);
+}
+
+static rg_message_status receive(int line, void *bytes, size_t size, int64_t until) {
+  rg_interrupt_begin();
+  rg_message_status got = rg_message_receive(line, bytes, size, NULL, NULL, until);
+  rg_interrupt_end();
+  return got;
 }
 
 static int is_readable(int fd, int ms) {
@@ -139,13 +157,11 @@ SEXP ffi_fork_server_receive(SEXP pointer, SEXP timeout) {
     if (rg_clock_now() >= until) return R_NilValue;
   }
   until = rg_clock_now() + ANSWER_SECONDS * SECOND;
-  if (rg_message_receive(server->line, &size, sizeof size, NULL, NULL, until) != RG_MESSAGE_OK) {
-    return Rf_ScalarLogical(FALSE);
-  }
-  SEXP bytes = PROTECT(Rf_allocVector(RAWSXP, (R_xlen_t)size));
-  rg_message_status got =
-      rg_message_receive(server->line, RAW(bytes), (size_t)size, NULL, NULL, until);
+  rg_message_status got = receive(server->line, &size, sizeof size, until);
+  SEXP bytes = PROTECT(Rf_allocVector(RAWSXP, (R_xlen_t)(got == RG_MESSAGE_OK ? size : 0)));
+  if (got == RG_MESSAGE_OK) got = receive(server->line, RAW(bytes), (size_t)size, until);
   UNPROTECT(1);
+  R_CheckUserInterrupt();
   return got == RG_MESSAGE_OK ? bytes : Rf_ScalarLogical(FALSE);
 }
 
@@ -239,10 +255,12 @@ int rg_stand_collect(rg_stand *stand, int m, rg_process_end *end) {
 
 static int collect_within(rg_stand *stand, int m, int64_t until, rg_process_end *end) {
   const int pidfd = stand->members[m].pidfd;
+  const int64_t since = rg_clock_now();
   for (;;) {
-    int64_t left = (until - rg_clock_now()) / 1000000;
+    int64_t left = (rg_interrupt_limit(until, since) - rg_clock_now()) / 1000000;
     struct pollfd waited = {pidfd, POLLIN, 0};
-    poll(&waited, pidfd >= 0, pidfd < 0 ? 1 : left > 0 ? (int)left : 0);
+    int ended = poll(&waited, pidfd >= 0, pidfd < 0 ? 1 : left > 0 ? rg_interrupt_slice(left) : 0);
+    if (pidfd >= 0 && ended <= 0 && left > 0) continue;
     if (rg_stand_collect(stand, m, end)) return 1;
     if (left <= 0) return 0;
   }
@@ -269,6 +287,7 @@ static void end_member(rg_stand *stand, int m, int64_t until) {
 static void stop_stand(rg_stand *stand) {
   if (stand->stopped || stand->owner != getpid()) return;
   stand->stopped = 1;
+  rg_interrupt_begin();
   for (int m = 0; m < stand->size; m++) {
     pid_t pid = stand->members[m].pid;
     if (pid <= 0 || stand->members[m].run) continue;
@@ -283,6 +302,7 @@ static void stop_stand(rg_stand *stand) {
     /* One that takes part in a run is ended with that. */
     if (stand->members[m].pid > 0 && !stand->members[m].run) end_member(stand, m, until);
   }
+  rg_interrupt_end();
 }
 
 void rg_stand_drop(rg_stand *stand) {
@@ -404,6 +424,7 @@ enum { REQUESTS_MOST = 32 };
 SEXP ffi_fork_stand_fill(SEXP pointer) {
   rg_stand *stand = rg_stand_borrow(pointer);
   int asked[REQUESTS_MOST], failed = 0;
+  rg_interrupt_begin();
   for (int m = 0; m < stand->size; m++) lacks_worker(stand, m); /* what has ended is collected */
   for (int m = 0; m < stand->size && !failed;) {
     int count = 0;
@@ -417,6 +438,8 @@ SEXP ffi_fork_stand_fill(SEXP pointer) {
       if (!failed) failed = error;
     }
   }
+  rg_interrupt_end();
+  R_CheckUserInterrupt();
   return Rf_ScalarInteger(failed);
 }
 
@@ -449,27 +472,36 @@ void rg_stand_give_up(rg_stand *stand, int m) {
 SEXP ffi_fork_stand_replace(SEXP pointer, SEXP number) {
   rg_stand *stand = rg_stand_borrow(pointer);
   int m = Rf_asInteger(number) - 1;
+  rg_interrupt_begin();
   if (stand->members[m].pid > 0 && !stand->members[m].run) rg_stand_give_up(stand, m);
+  rg_interrupt_end();
   return R_NilValue;
+}
+
+/* For as long as it takes: a worker that is at another call reads this one when it has done with that. */
+static int send_call(rg_stand *stand, int m, const void *bytes, int64_t size) {
+  rg_member_message message = {.verb = RG_MEMBER_CALL, .size = size};
+  if (stand->members[m].run) return EBUSY;
+  int failed = ready_member(stand, m);
+  if (failed) return failed;
+  int line = stand->members[m].line;
+  if (rg_message_send(line, &message, sizeof message, NULL, 0, INT64_MAX) < 0 ||
+      rg_message_send(line, bytes, (size_t)size, NULL, 0, INT64_MAX) < 0) {
+    rg_stand_give_up(stand, m);
+    return EPIPE;
+  }
+  stand->members[m].calls++;
+  return 0;
 }
 
 /* A call for the worker, which answers it with ffi_fork_member_reply(): an errno, 0 if it was sent. */
 SEXP ffi_fork_stand_send(SEXP pointer, SEXP number, SEXP bytes) {
   rg_stand *stand = rg_stand_borrow(pointer);
-  int m = Rf_asInteger(number) - 1;
-  rg_member_message message = {.verb = RG_MEMBER_CALL, .size = (int64_t)XLENGTH(bytes)};
-  int64_t until = INT64_MAX;
-  if (stand->members[m].run) return Rf_ScalarInteger(EBUSY);
-  int failed = ready_member(stand, m);
-  if (failed) return Rf_ScalarInteger(failed);
-  int line = stand->members[m].line;
-  if (rg_message_send(line, &message, sizeof message, NULL, 0, until) < 0 ||
-      rg_message_send(line, RAW_RO(bytes), (size_t)message.size, NULL, 0, until) < 0) {
-    rg_stand_give_up(stand, m);
-    return Rf_ScalarInteger(EPIPE);
-  }
-  stand->members[m].calls++;
-  return Rf_ScalarInteger(0);
+  rg_interrupt_begin();
+  int failed = send_call(stand, Rf_asInteger(number) - 1, RAW_RO(bytes), (int64_t)XLENGTH(bytes));
+  rg_interrupt_end();
+  R_CheckUserInterrupt();
+  return Rf_ScalarInteger(failed);
 }
 
 /* The reply of the first of these members that has sent one: list(number, bytes), with NULL for the
@@ -498,16 +530,19 @@ SEXP ffi_fork_stand_receive(SEXP pointer, SEXP numbers, SEXP timeout) {
   int64_t size = 0;
   SEXP got = PROTECT(Rf_allocVector(VECSXP, 2));
   SET_VECTOR_ELT(got, 0, Rf_ScalarInteger(m + 1));
-  if (rg_message_receive(line, &size, sizeof size, NULL, NULL, INT64_MAX) == RG_MESSAGE_OK) {
+  if (receive(line, &size, sizeof size, INT64_MAX) == RG_MESSAGE_OK) {
     SEXP bytes = SET_VECTOR_ELT(got, 1, Rf_allocVector(RAWSXP, (R_xlen_t)size));
-    if (rg_message_receive(line, RAW(bytes), (size_t)size, NULL, NULL, INT64_MAX) == RG_MESSAGE_OK) {
+    if (receive(line, RAW(bytes), (size_t)size, INT64_MAX) == RG_MESSAGE_OK) {
       stand->members[m].calls--;
       UNPROTECT(1);
       return got;
     }
   }
   SET_VECTOR_ELT(got, 1, R_NilValue);
+  rg_interrupt_begin();
   rg_stand_give_up(stand, m);
+  rg_interrupt_end();
+  R_CheckUserInterrupt();
   UNPROTECT(1);
   return got;
 }

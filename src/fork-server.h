@@ -130,8 +130,8 @@ SEXP ffi_fork_pool_code(SEXP pool, SEXP bytes);
 SEXP ffi_fork_worker_attach(SEXP pool, SEXP slot, SEXP id, SEXP members);
 
 /* The end of a run for workers of a stand: those that are between two elements leave it, the others
-   are killed. */
-void rg_fork_detach(rg_pool *pool);
+   are killed, and so are those that have not left after some time, in a `hurry` a short one. */
+void rg_fork_detach(rg_pool *pool, int hurry);
 
 /* fork-member.c: in a worker. The bytes of the run's code. */
 SEXP rg_fork_member_join(const rg_member_message *message, int *fds, int count);

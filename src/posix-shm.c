@@ -1,5 +1,6 @@
 #include "posix-shm.h"
 
+#include <R_ext/Utils.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -35,47 +36,67 @@ static double available_at(int fd) {
   return (double)info.f_bavail * (double)info.f_frsize;
 }
 
-/* The system moves at most 2 GB in one call. */
-static const size_t most_at_once = (size_t)1 << 30;
+/* Read and written slice by slice, between which R looks for an interrupt. */
+static const size_t most_at_once = (size_t)1 << 25;
+
+static size_t slice(size_t left) { return left < most_at_once ? left : most_at_once; }
 
 static int read_all(int fd, char *to, size_t size) {
   for (size_t done = 0; done < size;) {
-    size_t want = size - done < most_at_once ? size - done : most_at_once;
-    ssize_t n = pread(fd, to + done, want, (off_t)done);
+    ssize_t n = pread(fd, to + done, slice(size - done), (off_t)done);
     if (n == 0) return EIO;
     if (n < 0 && errno != EINTR) return errno;
     if (n > 0) done += (size_t)n;
+    R_CheckUserInterrupt();
   }
   return 0;
+}
+
+typedef struct {
+  const char *path, *data;
+  size_t size;
+  int fd, whole;
+} write_call;
+
+/* Writing takes no page fault, as filling a mapping would for each page. */
+static SEXP write_run(void *data) {
+  write_call *call = data;
+  const char *operation = NULL;
+  for (size_t done = 0; done < call->size && !operation; done += slice(call->size - done)) {
+    size_t some = slice(call->size - done);
+    if (rg_fd_reserve(call->fd, (int64_t)done, (int64_t)some) < 0) {
+      operation = "reserve";
+    } else if (rg_fd_pwrite_all(call->fd, call->data + done, some, (int64_t)done) < 0) {
+      operation = "write";
+    } else {
+      R_CheckUserInterrupt();
+    }
+  }
+  call->whole = !operation;
+  if (call->whole) return R_NilValue;
+  int code = errno;
+  int emptied = ftruncate(call->fd, 0) == 0; /* what it had got counts as available */
+  return failure_with(operation, code, emptied ? available_at(call->fd) : NA_REAL);
+}
+
+static void write_end(void *data) {
+  const write_call *call = data;
+  if (!call->whole) shm_unlink(call->path);
+  close(call->fd);
 }
 
 /* An object that is overwritten is replaced: whoever has the old one open or mapped keeps it as
    it is, while truncating it would kill a reader. */
 SEXP ffi_posix_shm_write(SEXP name, SEXP x, SEXP overwrite) {
-  const char *path = name_of(name);
-  size_t size = (size_t)XLENGTH(x) * rg_shm_vector_unit(TYPEOF(x));
-  const char *data = size > 0 ? DATAPTR_RO(x) : NULL;
-  if (Rf_asLogical(overwrite) == TRUE && shm_unlink(path) < 0 && errno != ENOENT) {
+  write_call call = {.path = name_of(name)};
+  call.size = (size_t)XLENGTH(x) * rg_shm_vector_unit(TYPEOF(x));
+  call.data = call.size > 0 ? DATAPTR_RO(x) : NULL;
+  if (Rf_asLogical(overwrite) == TRUE && shm_unlink(call.path) < 0 && errno != ENOENT) {
     return failure("shm_unlink", errno);
   }
-  int fd = shm_open(path, O_CREAT | O_EXCL | O_RDWR, S_IRUSR | S_IWUSR);
-  if (fd < 0) return failure("shm_open", errno);
-  int code = size > 0 && rg_fd_reserve(fd, 0, (int64_t)size) < 0 ? errno : 0;
-  const char *operation = "reserve";
-  if (code == 0) {
-    /* Writing takes no page fault, as filling a mapping would for each page. */
-    operation = "write";
-    if (rg_fd_pwrite_all(fd, data, size, 0) < 0) code = errno;
-  }
-  if (code == 0) {
-    close(fd);
-    return R_NilValue;
-  }
-  shm_unlink(path);
-  int emptied = ftruncate(fd, 0) == 0; /* what it had got counts as available */
-  double available = emptied ? available_at(fd) : NA_REAL;
-  close(fd);
-  return failure_with(operation, code, available);
+  call.fd = shm_open(call.path, O_CREAT | O_EXCL | O_RDWR, S_IRUSR | S_IWUSR);
+  if (call.fd < 0) return failure("shm_open", errno);
+  return R_ExecWithCleanup(write_run, &call, write_end, &call);
 }
 
 SEXP ffi_posix_shm_unlink(SEXP name) {

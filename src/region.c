@@ -137,15 +137,14 @@ static rg_region *new_region(void) {
   return NULL;
 }
 
-rg_region_status rg_region_create(int64_t size, int64_t limit, int reserved, rg_region **region,
-                                  int64_t *available) {
+rg_region_status rg_region_create(int64_t size, int64_t limit, rg_region **region, int64_t *available) {
   *available = room_left(limit, size);
   if (size > *available) return no_room();
   rg_region *fresh = new_region();
   if (!fresh) return RG_REGION_SYSTEM;
   fresh->writable = 1;
   fresh->key.size = size;
-  if (rg_fd_reserve(fresh->fd, 0, page_size() + (reserved ? size : 0)) < 0 ||
+  if (rg_fd_reserve(fresh->fd, 0, page_size()) < 0 ||
       close_size(fresh, 0) < 0 ||
       !(fresh->data = map_shared(fresh->fd, size))) {
     rg_region_status status = status_of_errno();
@@ -157,8 +156,8 @@ rg_region_status rg_region_create(int64_t size, int64_t limit, int reserved, rg_
   return RG_REGION_OK;
 }
 
-rg_region_status rg_region_reserve(rg_region *region) {
-  int failed = rg_fd_reserve(own_fd(region), 0, page_size() + region->key.size) < 0;
+rg_region_status rg_region_reserve(rg_region *region, int64_t offset, int64_t size) {
+  int failed = rg_fd_reserve(own_fd(region), page_size() + offset, size) < 0;
   return failed ? status_of_errno() : RG_REGION_OK;
 }
 
@@ -178,32 +177,13 @@ static int64_t whole_pages(int64_t size) {
   return (size + page_size() - 1) / page_size() * page_size();
 }
 
-rg_region_status rg_region_append(rg_region *region, const rg_piece *pieces, int count,
-                                  int64_t limit, int64_t *offset, int64_t *available) {
-  int64_t size = 0;
-  for (int i = 0; i < count; i++) size += pieces[i].size;
-  *available = room_left(limit, size);
-  if (whole_pages(size) > *available) return no_room();
-  int64_t at = page_size() + region->key.size;
-  if (rg_fd_reserve(own_fd(region), at, whole_pages(size)) < 0) return status_of_errno();
-  for (int i = 0; i < count; i++) {
-    if (rg_fd_pwrite_all(own_fd(region), pieces[i].data, (size_t)pieces[i].size, at) < 0) {
-      return status_of_errno();
-    }
-    at += pieces[i].size;
-  }
-  *offset = region->key.size;
-  region->key.size += whole_pages(size);
-  bytes += whole_pages(size);
-  return RG_REGION_OK;
-}
-
-rg_region_status rg_region_extend(rg_region *region, int64_t size, int64_t limit,
+rg_region_status rg_region_extend(rg_region *region, int64_t size, int64_t limit, int64_t *offset,
                                   int64_t *available) {
   *available = room_left(limit, size);
   if (whole_pages(size) > *available) return no_room();
   int64_t end = page_size() + region->key.size + whole_pages(size);
   if (rg_fd_resize(own_fd(region), end) < 0) return status_of_errno();
+  *offset = region->key.size;
   region->key.size += whole_pages(size);
   bytes += whole_pages(size);
   return RG_REGION_OK;

@@ -47,25 +47,22 @@ typedef enum {
 
 /* A region of `size` > 0 bytes, all zero, mapped for all to see. `limit`: most bytes that
    the regions of this process may have, INT64_MAX without one. *available is set when it
-   is full. Without `reserved` its pages come with the first write to them: before anything is
-   done through the mapping, rg_region_reserve() must have succeeded. */
-rg_region_status rg_region_create(int64_t size, int64_t limit, int reserved, rg_region **region,
-                                  int64_t *available);
-rg_region_status rg_region_reserve(rg_region *region);
+   is full. Its pages come with the first write to them: before anything is done through the
+   mapping, rg_region_reserve() must have succeeded for all of it. */
+rg_region_status rg_region_create(int64_t size, int64_t limit, rg_region **region, int64_t *available);
+rg_region_status rg_region_reserve(rg_region *region, int64_t offset, int64_t size);
 
 /* Writes to a region that is not frozen as write() does: without page faults, and what is written
    anew is not made zero before. */
 rg_region_status rg_region_write(rg_region *region, int64_t offset, const void *data, int64_t size);
 
-/* A region that is written piece by piece and then frozen: begin, then append (which gives the
-   offset of what was written, a multiple of the page size), then freeze. Or begin, then extend
-   by `size` zero bytes whose pages come with the first write to them, then write in any order and
-   from any process that was forked meanwhile, then freeze. No process can write to a frozen
-   region any more. Nothing is mapped meanwhile: write() takes no page faults. */
+/* A region that is written piece by piece and then frozen: begin, then extend by `size` zero bytes, as
+   often as wanted, whose pages come with the first write to them (they begin at *offset, a multiple of
+   the page size), then write in any order and from any process that was forked meanwhile, then freeze.
+   No process can write to a frozen region any more. Nothing is mapped meanwhile: write() takes no page
+   faults. */
 rg_region_status rg_region_begin(rg_region **region);
-rg_region_status rg_region_append(rg_region *region, const rg_piece *pieces, int count,
-                                  int64_t limit, int64_t *offset, int64_t *available);
-rg_region_status rg_region_extend(rg_region *region, int64_t size, int64_t limit,
+rg_region_status rg_region_extend(rg_region *region, int64_t size, int64_t limit, int64_t *offset,
                                   int64_t *available);
 rg_region_status rg_region_freeze(rg_region *region);
 

@@ -6,29 +6,27 @@
 
 #include "encode.h"
 #include "region.h"
+#include "shm-store.h"
 #include "shm-vector.h"
 #include "shm-view.h"
 
-static SEXP new_array(SEXPTYPE type, R_xlen_t length, int64_t limit, int reserved, rg_live kind) {
+/* Not reserved: see rg_region_create(). */
+static SEXP new_array(SEXPTYPE type, R_xlen_t length, int64_t limit, rg_live kind, int64_t *available) {
   int64_t unit = (int64_t)rg_shm_vector_unit(type);
-  int64_t size = length > 0 ? (int64_t)length * unit : unit, available = 0;
+  int64_t size = length > 0 ? (int64_t)length * unit : unit;
   rg_region *region;
-  rg_region_status status = rg_region_create(size, limit, reserved, &region, &available);
+  rg_region_status status = rg_region_create(size, limit, &region, available);
   if (status == RG_REGION_FULL) {
     R_gc(); /* room may lie in what nobody uses any more */
-    status = rg_region_create(size, limit, reserved, &region, &available);
+    status = rg_region_create(size, limit, &region, available);
   }
-  rg_encode_check(status, size, available);
+  rg_encode_check(status, size, *available);
   SEXP pointer = PROTECT(rg_shm_view_of_region(region, 0, size, length, kind));
   SEXP x = PROTECT(rg_shm_vector_new(pointer, type));
   SEXP class = PROTECT(Rf_mkString(rg_live_class(kind)));
   Rf_setAttrib(x, R_ClassSymbol, class);
   UNPROTECT(3);
   return x;
-}
-
-SEXP rg_shm_array_of(rg_live kind, R_xlen_t size, int64_t limit) {
-  return new_array(RAWSXP, size, limit, 1, kind);
 }
 
 int64_t rg_shm_array_limit(SEXP limit) {
@@ -42,18 +40,6 @@ void rg_shm_array_set_attributes(SEXP x, SEXP attributes) {
     Rf_setAttrib(x, Rf_installTrChar(STRING_ELT(names, i)), VECTOR_ELT(attributes, i));
   }
   UNPROTECT(1);
-}
-
-/* All elements zero, FALSE or 00. The attributes, a named list, are set here, where no copy of the
-   array can come of it. Without `reserved` it is for ffi_shm_array_write() alone until
-   ffi_shm_array_reserve() has been called. */
-SEXP ffi_shm_array_new(SEXP type, SEXP length, SEXP attributes, SEXP limit, SEXP reserved) {
-  SEXPTYPE wanted = Rf_str2type(CHAR(STRING_ELT(type, 0)));
-  SEXP x = PROTECT(new_array(wanted, (R_xlen_t)Rf_asReal(length), rg_shm_array_limit(limit),
-                             Rf_asLogical(reserved) == TRUE, RG_LIVE_ARRAY));
-  rg_shm_array_set_attributes(x, attributes);
-  UNPROTECT(1);
-  return x;
 }
 
 /* Where the elements of an array stand. Found by their address, since R wraps vectors in objects of
@@ -120,6 +106,28 @@ void *rg_shm_array_data(SEXP x, size_t size) {
   return at.data;
 }
 
+SEXP rg_shm_array_of(rg_live kind, R_xlen_t size, int64_t limit) {
+  int64_t available = 0;
+  SEXP x = PROTECT(new_array(RAWSXP, size, limit, kind, &available));
+  rg_shm_store_reserve(place_of(x).region, available);
+  UNPROTECT(1);
+  return x;
+}
+
+/* All elements zero, FALSE or 00. The attributes, a named list, are set here, where no copy of the
+   array can come of it. Without `reserved` it is for ffi_shm_array_write() alone until
+   ffi_shm_array_reserve() has been called. */
+SEXP ffi_shm_array_new(SEXP type, SEXP length, SEXP attributes, SEXP limit, SEXP reserved) {
+  SEXPTYPE wanted = Rf_str2type(CHAR(STRING_ELT(type, 0)));
+  int64_t available = 0;
+  SEXP x = PROTECT(new_array(wanted, (R_xlen_t)Rf_asReal(length), rg_shm_array_limit(limit), RG_LIVE_ARRAY,
+                             &available));
+  if (Rf_asLogical(reserved) == TRUE) rg_shm_store_reserve(place_of(x).region, available);
+  rg_shm_array_set_attributes(x, attributes);
+  UNPROTECT(1);
+  return x;
+}
+
 /* Another vector on the same elements, without attributes. */
 static SEXP same_elements(SEXP x, const place *at) {
   int64_t size = (int64_t)at->length * (int64_t)rg_shm_vector_unit(TYPEOF(x));
@@ -171,7 +179,7 @@ SEXP rg_shm_array_copy_wrapped(SEXP x) {
   place at;
   if (!has_lost_class(x, &at)) return x;
   SEXP copy = PROTECT(Rf_allocVector(TYPEOF(x), at.length));
-  memcpy((void *)DATAPTR_RO(copy), at.data, (size_t)at.length * rg_shm_vector_unit(TYPEOF(x)));
+  rg_shm_store_copy((void *)DATAPTR_RO(copy), at.data, (size_t)at.length * rg_shm_vector_unit(TYPEOF(x)));
   SHALLOW_DUPLICATE_ATTRIB(copy, x);
   UNPROTECT(1);
   return copy;
@@ -182,12 +190,14 @@ SEXP rg_shm_array_copy_wrapped(SEXP x) {
 static void copy_elements(char *to, const char *from, size_t unit, R_xlen_t first, R_xlen_t count,
                           R_xlen_t have) {
   R_xlen_t at = first % have;
-  while (count > 0) {
-    R_xlen_t some = have - at < count ? have - at : count;
+  for (R_xlen_t done = 0; done < count;) {
+    R_xlen_t some = have - at < count - done ? have - at : count - done;
+    if (some > RG_SHM_STORE_ELEMENTS) some = RG_SHM_STORE_ELEMENTS;
     memcpy(to, from + (size_t)at * unit, (size_t)some * unit);
     to += (size_t)some * unit;
-    count -= some;
-    at = 0;
+    rg_shm_store_look(done, done + some);
+    done += some;
+    at = at + some < have ? at + some : 0;
   }
 }
 
@@ -198,7 +208,8 @@ static void check_type(SEXP x, SEXP values) {
   }
 }
 
-/* `value` everywhere; it has the array's type. */
+/* `value` everywhere; it has the array's type. As with all that is written in place, an interrupt leaves what
+   is written by then. */
 SEXP ffi_shm_array_fill(SEXP x, SEXP value) {
   place at = place_of(x);
   check_type(x, value);
@@ -208,7 +219,7 @@ SEXP ffi_shm_array_fill(SEXP x, SEXP value) {
 
 SEXP ffi_shm_array_reserve(SEXP x) {
   place at = place_of(x);
-  rg_encode_check(rg_region_reserve(at.region), at.region->key.size, 0);
+  rg_shm_store_reserve(at.region, 0);
   return x;
 }
 
@@ -225,7 +236,7 @@ SEXP ffi_shm_array_write(SEXP x, SEXP start, SEXP values) {
   }
   if (count == 0) return R_NilValue;
   int64_t offset = at.data - at.region->data + (int64_t)first * unit, size = (int64_t)count * unit;
-  rg_encode_check(rg_region_write(at.region, offset, DATAPTR_RO(values), size), size, 0);
+  rg_shm_store_write(at.region, offset, DATAPTR_RO(values), size, size, 0);
   return R_NilValue;
 }
 
@@ -268,6 +279,7 @@ static void assign_axis(char *to, size_t unit, const axis *axes, int level, cons
   const axis *a = &axes[level];
   if (level == 0 && !a->whole && !a->real) {
     copy_elements(to, values, unit, *first, a->count, have);
+    rg_shm_store_look(*first, *first + a->count);
     *first += a->count;
     return;
   }
@@ -277,6 +289,7 @@ static void assign_axis(char *to, size_t unit, const axis *axes, int level, cons
       assign_axis(at, unit, axes, level - 1, values, have, first);
     } else {
       memcpy(at, values + (size_t)(*first % have) * unit, unit);
+      rg_shm_store_look(*first, *first + 1);
       *first += 1;
     }
   }

@@ -3,6 +3,7 @@
 #include "encode.h"
 #include "region.h"
 #include "shm-array.h"
+#include "shm-store.h"
 #include "shm-vector.h"
 #include "shm-view.h"
 
@@ -14,12 +15,13 @@ static void columns_finalize(SEXP pointer) {
 
 SEXP ffi_shm_columns_new(SEXP type, SEXP length, SEXP limit) {
   SEXPTYPE wanted = Rf_str2type(CHAR(STRING_ELT(type, 0)));
-  int64_t size = (int64_t)Rf_asReal(length) * (int64_t)rg_shm_vector_unit(wanted), available = 0;
+  int64_t size = (int64_t)Rf_asReal(length) * (int64_t)rg_shm_vector_unit(wanted);
+  int64_t offset, available = 0;
   rg_region *region;
   rg_encode_check(rg_region_begin(&region), size, 0);
   SEXP pointer = PROTECT(R_MakeExternalPtr(region, R_NilValue, R_NilValue));
   R_RegisterCFinalizerEx(pointer, columns_finalize, TRUE);
-  rg_region_status status = rg_region_extend(region, size, rg_shm_array_limit(limit), &available);
+  rg_region_status status = rg_region_extend(region, size, rg_shm_array_limit(limit), &offset, &available);
   rg_encode_check(status, size, available);
   UNPROTECT(1);
   return pointer;
@@ -39,7 +41,7 @@ SEXP ffi_shm_columns_write(SEXP columns, SEXP start, SEXP values) {
     Rf_error("%.0f elements from number %.0f on are outside of %.0f bytes",
              (double)XLENGTH(values), Rf_asReal(start), (double)region->key.size);
   }
-  rg_encode_check(rg_region_write(region, offset, DATAPTR_RO(values), size), size, 0);
+  rg_shm_store_write(region, offset, DATAPTR_RO(values), size, size, 0);
   return Rf_ScalarLogical(TRUE);
 }
 

@@ -7,6 +7,7 @@
 #include "encode-share.h"
 #include "encode.h"
 #include "region.h"
+#include "shm-store.h"
 #include "shm-string.h"
 #include "shm-vector.h"
 #include "shm-view.h"
@@ -20,13 +21,11 @@ typedef struct {
 } share_run;
 
 /* Room may lie in vectors that nobody uses any more and that R has not collected yet. */
-static rg_region_status append(share_run *run, const rg_piece *pieces, int count, int64_t *offset,
-                               int64_t *available) {
-  rg_region_status status =
-      rg_region_append(run->region, pieces, count, run->limit, offset, available);
+static rg_region_status extend(share_run *run, int64_t size, int64_t *offset, int64_t *available) {
+  rg_region_status status = rg_region_extend(run->region, size, run->limit, offset, available);
   if (status != RG_REGION_FULL) return status;
   R_gc();
-  return rg_region_append(run->region, pieces, count, run->limit, offset, available);
+  return rg_region_extend(run->region, size, run->limit, offset, available);
 }
 
 static SEXP store_in_region(SEXP x, const rg_piece *pieces, int count, void *data) {
@@ -36,8 +35,10 @@ static SEXP store_in_region(SEXP x, const rg_piece *pieces, int count, void *dat
   if (!run->region) {
     rg_encode_check(rg_region_begin(&run->region), size, 0);
   }
-  rg_region_status status = append(run, pieces, count, &offset, &available);
-  rg_encode_check(status, size, available);
+  rg_encode_check(extend(run, size, &offset, &available), size, available);
+  for (int64_t at = offset, i = 0; i < count; at += pieces[i++].size) {
+    rg_shm_store_write(run->region, at, pieces[i].data, pieces[i].size, size, available);
+  }
   run->region->references++;
   SEXP pointer = PROTECT(rg_shm_view_of_region(run->region, offset, size, XLENGTH(x), RG_LIVE_NOT));
   SEXP shared = PROTECT(TYPEOF(x) == STRSXP ? rg_shm_string_new(pointer)

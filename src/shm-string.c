@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shm-store.h"
 #include "shm-view.h"
 #include "string-encoding.h"
 #include "string-index.h"
@@ -99,6 +100,16 @@ static void *allocate(int64_t size) {
   return memory;
 }
 
+static rg_string_index_status index_all(packing *pack, const uintptr_t *keys, int64_t n) {
+  rg_string_index_status status = RG_STRING_INDEX_OK;
+  for (int64_t at = 0; at < n && status == RG_STRING_INDEX_OK; at += RG_SHM_STORE_ELEMENTS) {
+    int64_t some = n - at < RG_SHM_STORE_ELEMENTS ? n - at : RG_SHM_STORE_ELEMENTS;
+    status = rg_string_index_add(pack->index, keys + at, (size_t)some, pack->numbers + at);
+    rg_shm_store_look(at, at + some);
+  }
+  return status;
+}
+
 /* The distinct strings in pieces[2 .. 4]; header->distinct says how many. */
 static void pack_text(packing *pack, const SEXP *strings, string_header *header,
                       rg_piece pieces[PARTS]) {
@@ -112,11 +123,13 @@ static void pack_text(packing *pack, const SEXP *strings, string_header *header,
     encodings[k] = rg_string_encoding(strings[k], native);
     total += strings[k] == NA_STRING ? 0 : (uint64_t)LENGTH(strings[k]);
     ends[k] = total;
+    rg_shm_store_look(k, k + 1);
   }
   char *text = pack->text = allocate((int64_t)total + 1);
   for (int64_t k = 0; k < d; k++) {
     uint64_t start = k > 0 ? ends[k - 1] : 0;
     memcpy(text + start, CHAR(strings[k]), (size_t)(ends[k] - start));
+    rg_shm_store_look(k, k + 1);
   }
   header->text = (int64_t)total;
   pieces[2] = (rg_piece){ends, 8 * d};
@@ -139,7 +152,7 @@ SEXP rg_shm_string_store(SEXP x, SEXP (*store)(SEXP x, const rg_piece *pieces, i
   if (repeats_enough(keys, n)) pack->index = rg_string_index_create(n / 2);
   if (pack->index) {
     pack->numbers = allocate(4 * n + 8);
-    if (rg_string_index_add(pack->index, keys, (size_t)n, pack->numbers) == RG_STRING_INDEX_OK) {
+    if (index_all(pack, keys, n) == RG_STRING_INDEX_OK) {
       header.indexed = 1;
       header.distinct = rg_string_index_count(pack->index);
       strings = (const SEXP *)rg_string_index_keys(pack->index);
@@ -266,11 +279,15 @@ __attribute__((always_inline)) static inline void fetch_ahead(const SEXP *string
 }
 
 /* All strings, by element: of `made`, in which each string is made first, since a look at what it
-   is made of would cost as much for every element. */
-static SEXP all_strings(const content *from, SEXP made) {
+   is made of would cost as much for every element. `look`: for an interrupt, which must not be where R
+   has asked for the address of the strings, since it has switched off its collector for that. */
+static SEXP all_strings(const content *from, SEXP made, int look) {
   uint64_t distinct = (uint64_t)from->distinct;
   R_xlen_t n = (R_xlen_t)from->length;
-  for (uint64_t k = 0; k < distinct; k++) string_at(from, made, k);
+  for (uint64_t k = 0; k < distinct; k++) {
+    string_at(from, made, k);
+    if (look) rg_shm_store_look((R_xlen_t)k, (R_xlen_t)k + 1);
+  }
   if (!from->numbers) return made;
   const SEXP *strings = STRING_PTR_RO(made);
   SEXP all = PROTECT(Rf_allocVector(STRSXP, n));
@@ -289,7 +306,7 @@ static SEXP expand(SEXP x) {
   if (VECTOR_ELT(state, EXPANDED) != R_NilValue) return VECTOR_ELT(state, EXPANDED);
   const content *from = content_of(x);
   SEXP made = made_of(x, from);
-  SEXP all = all_strings(from, made);
+  SEXP all = all_strings(from, made, 0);
   PROTECT(all);
   remember(x, EXPANDED, all, NULL);
   UNPROTECT(1);
@@ -380,7 +397,7 @@ static SEXP copy_strings(const void *data, int64_t size, SEXPTYPE type, R_xlen_t
   (void)type;
   content from = content_at(data, size, length);
   SEXP made = PROTECT(Rf_allocVector(STRSXP, (R_xlen_t)from.distinct));
-  SEXP x = all_strings(&from, made);
+  SEXP x = all_strings(&from, made, 1);
   UNPROTECT(1);
   return x;
 }

@@ -13,6 +13,7 @@
 
 #include "sys-clock.h"
 #include "sys-fd.h"
+#include "sys-interrupt.h"
 
 #ifndef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0
@@ -39,17 +40,18 @@ int rg_message_pair(int ends[2]) {
   return 0;
 }
 
-/* 0 when the socket is ready, or may be; -1 with EAGAIN when it is too late. */
-static int wait_for(int socket, short events, int64_t until) {
-  const int64_t most = 60 * 1000;
+/* 0 when the socket is ready, or may be; -1 with EAGAIN when it is too late for a message that was begun at
+   `since`. */
+static int wait_for(int socket, short events, int64_t until, int64_t since) {
   for (;;) {
-    int64_t left = until == INT64_MAX ? most : (until - rg_clock_now() + 999999) / 1000000;
+    int64_t limit = rg_interrupt_limit(until, since);
+    int64_t left = limit == INT64_MAX ? INT64_MAX : (limit - rg_clock_now() + 999999) / 1000000;
     if (left <= 0) {
       errno = EAGAIN;
       return -1;
     }
     struct pollfd ready = {socket, events, 0};
-    int n = poll(&ready, 1, (int)(left < most ? left : most));
+    int n = poll(&ready, 1, rg_interrupt_slice(left));
     if (n > 0 || (n < 0 && errno != EINTR)) return n > 0 ? 0 : -1;
   }
 }
@@ -63,6 +65,7 @@ int rg_message_send(int socket, const void *bytes, size_t size, const int *fds, 
                     int64_t until) {
   const char *at = bytes;
   ancillary extra;
+  const int64_t since = rg_clock_now();
   while (size > 0) {
     struct iovec part = {(void *)at, size};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
@@ -77,15 +80,13 @@ int rg_message_send(int socket, const void *bytes, size_t size, const int *fds, 
       memcpy(CMSG_DATA(control), fds, (size_t)count * sizeof(int));
     }
     ssize_t n = sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-      if (wait_for(socket, POLLOUT, until) < 0) return -1;
-      continue;
+    if (n < 0 && errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK) return -1;
+    if (n >= 0) {
+      at += n;
+      size -= (size_t)n;
+      count = 0;
     }
-    if (n < 0) return -1;
-    at += n;
-    size -= (size_t)n;
-    count = 0;
+    if (size > 0 && wait_for(socket, POLLOUT, until, since) < 0) return -1;
   }
   return 0;
 }
@@ -113,22 +114,23 @@ rg_message_status rg_message_receive(int socket, void *bytes, size_t size, int *
                                      int64_t until) {
   char *at = bytes;
   ancillary extra;
+  const int64_t since = rg_clock_now();
   if (fds) *count = 0;
   while (size > 0) {
     struct iovec part = {at, size};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &extra,
                              .msg_controllen = sizeof extra};
     ssize_t n = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-      if (wait_for(socket, POLLIN, until) < 0) return RG_MESSAGE_ERROR;
-      continue;
+    if (n < 0 && errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK) {
+      return errno == ECONNRESET ? RG_MESSAGE_END : RG_MESSAGE_ERROR;
     }
-    if (n < 0) return errno == ECONNRESET ? RG_MESSAGE_END : RG_MESSAGE_ERROR;
     if (n == 0) return RG_MESSAGE_END;
-    take_fds(&message, fds, count);
-    at += n;
-    size -= (size_t)n;
+    if (n > 0) {
+      take_fds(&message, fds, count);
+      at += n;
+      size -= (size_t)n;
+    }
+    if (size > 0 && wait_for(socket, POLLIN, until, since) < 0) return RG_MESSAGE_ERROR;
   }
   return RG_MESSAGE_OK;
 }

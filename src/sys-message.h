@@ -8,7 +8,8 @@
  * Bytes and descriptors between processes of this machine, through a pair of connected sockets that
  * one of them has inherited: no address, so that nobody else can come in.
  *
- * `until` is a time of rg_clock_now() after which is given up, INT64_MAX: never. Both sides must know
+ * `until` is a time of rg_clock_now() after which is given up, INT64_MAX: never; Ctrl-C, where it is
+ * listened to (sys-interrupt.h), makes it earlier. Both sides must know
  * how many bytes follow; a message of which a part was sent or read leaves a pair that is of no use
  * any more.
  */

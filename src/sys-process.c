@@ -22,6 +22,7 @@
 
 #include "sys-clock.h"
 #include "sys-fd.h"
+#include "sys-interrupt.h"
 
 void rg_process_leave(int status) {
 #ifdef SYS_exit_group
@@ -99,10 +100,10 @@ int rg_process_collect(pid_t pid, rg_process_end *end) {
 }
 
 int rg_process_collect_within(pid_t pid, int64_t ms, rg_process_end *end) {
-  const int64_t until = rg_clock_now() + ms * 1000000;
+  const int64_t since = rg_clock_now(), until = since + ms * 1000000;
   struct timespec pause = {0, 50000};
   while (!rg_process_collect(pid, end)) {
-    if (rg_clock_now() >= until) return 0;
+    if (rg_clock_now() >= rg_interrupt_limit(until, since)) return 0;
     nanosleep(&pause, NULL);
     if (pause.tv_nsec < 2000000) pause.tv_nsec *= 2;
   }

@@ -38,7 +38,7 @@ int rg_process_has_ended(pid_t pid);
 int rg_process_collect(pid_t pid, rg_process_end *end);
 
 /* The same, waiting for up to `ms` milliseconds: even a process that was killed may take its time,
-   in a call of the system that nothing interrupts. */
+   in a call of the system that nothing interrupts. Ctrl-C cuts it short (sys-interrupt.h). */
 int rg_process_collect_within(pid_t pid, int64_t ms, rg_process_end *end);
 
 /*

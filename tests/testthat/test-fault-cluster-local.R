@@ -112,6 +112,99 @@ test_that("Ctrl-C ends a run at once, and the cluster can be used", {
   expect_length(marked_pids(session$mark), 0L)
 })
 
+# Evaluates `code`, a function of a cluster, in another session that says "go" first, and returns what came
+# of it, with what a next map on the cluster gives. Ctrl-C comes when `ready(session, pids)` returns, and
+# must be heard long before the limits of src/fork-server.c and src/fork-attach.c.
+interrupt_pool <- function(code, ready) {
+  session <- local_session(function(code) {
+    cl <- cluster_local(2L)
+    pids <- unlist(parallel::clusterCall(cl, Sys.getpid))
+    server <- .Call(regatta:::ffi_fork_server_state, regatta:::stand_state(cl)$server)$pid
+    got <- suspendInterrupts(tryCatch(
+      allowInterrupts({
+        cat("go", pids, server, "\n")
+        code(cl)
+      }),
+      interrupt = function(e) "interrupted", error = function(e) class(e)[[1L]]
+    ))
+    cat("back\n")
+    list(got = got, after = par_lapply(1:3, identity, .on = cl))
+  }, list(code = code))
+  fault_wait_line(session, "^go ")
+  told <- strsplit(grep("^go ", fault_text(session, "stdout"), value = TRUE), " ")[[1L]]
+  ready(session, as.integer(told[2:4]))
+  tools::pskill(session$process$get_pid(), tools::SIGINT)
+  fault_wait_line(session, "^back", timeout = 7)
+  value <- fault_value(session)$value
+  wait_until(function() length(marked_pids(session$mark)) == 0L, 20, "the end of all")
+  value
+}
+
+test_that("Ctrl-C is heard at the end of a run while the server is stopped", {
+  skip_unless_linux()
+  got <- interrupt_pool(
+    function(cl) {
+      par_lapply(1:2, function(i) {
+        if (i == 1L) {
+          while (!file.exists("fail")) Sys.sleep(0.01)
+          stop("no")
+        }
+        Sys.sleep(300)
+      }, .on = cl, .control = par_control(progress = FALSE, batch = 1L))
+    },
+    function(session, pids) {
+      # The worker that sleeps is killed at the end of the run, and nobody tells how it ended.
+      tools::pskill(pids[[3L]], tools::SIGSTOP)
+      wait_until(identical(process_state(pids[[3L]]), "T"))
+      file.create(file.path(session$dir, "fail"))
+      wait_until(any(vapply(pids[1:2], process_state, "") %in% "Z"))
+    }
+  )
+  expect_true(got$got %in% c("interrupted", "regatta_error_element"))
+  expect_identical(got$after, list(1L, 2L, 3L))
+})
+
+test_that("Ctrl-C is heard while a worker does not leave its run", {
+  skip_unless_linux()
+  got <- interrupt_pool(
+    function(cl) {
+      while (!file.exists("run")) Sys.sleep(0.01)
+      cat("running\n")
+      par_lapply(1:4, identity, .on = cl, .control = par_control(progress = FALSE))
+      Sys.sleep(300)
+    },
+    function(session, pids) {
+      # It has begun nothing, and does not learn that the run is over.
+      tools::pskill(pids[[1L]], tools::SIGSTOP)
+      wait_until(identical(process_state(pids[[1L]]), "T"))
+      file.create(file.path(session$dir, "run"))
+      fault_wait_line(session, "running")
+      Sys.sleep(1) # it does not matter whether the run has ended by then
+    }
+  )
+  expect_identical(got, list(got = "interrupted", after = list(1L, 2L, 3L)))
+})
+
+test_that("Ctrl-C is heard while a worker does not read what it is sent", {
+  skip_unless_linux()
+  got <- interrupt_pool(
+    function(cl) {
+      wait <- raw(5e7)
+      while (!file.exists("send")) Sys.sleep(0.01)
+      cat("sending\n")
+      parallel::clusterCall(cl, length, wait)
+    },
+    function(session, pids) {
+      tools::pskill(pids[[1L]], tools::SIGSTOP)
+      wait_until(identical(process_state(pids[[1L]]), "T"))
+      file.create(file.path(session$dir, "send"))
+      fault_wait_line(session, "sending")
+      Sys.sleep(1) # if it does not send by then R hears it
+    }
+  )
+  expect_identical(got, list(got = "interrupted", after = list(1L, 2L, 3L)))
+})
+
 test_that("nobody can connect to server and workers, and their arguments tell nothing", {
   skip_unless_linux()
   cl <- local_pool(2L)

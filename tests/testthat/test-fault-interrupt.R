@@ -61,6 +61,116 @@ test_that("Ctrl-C while a value of par_call() is waited for ends that call", {
   expect_identical(fault_value(session)$value, list("interrupt", "regatta_error_lost", 2))
 })
 
+# A library that sends the process SIGINT when code of the package looks for an interrupt for the nth time
+# from now on, with .C("arm", n); .C("looks", 0L) tells how often it has looked since.
+interrupt_at_look <- function(env = parent.frame()) {
+  fault_compile(c(
+    "#define _GNU_SOURCE",
+    "#include <dlfcn.h>",
+    "#include <signal.h>",
+    "#include <string.h>",
+    "static int looks, nth;",
+    "void arm(int *n) { looks = 0; nth = *n; }",
+    "void looks_made(int *n) { *n = looks; }",
+    "void R_CheckUserInterrupt(void) {",
+    "  Dl_info from;",
+    "  int ours = dladdr(__builtin_return_address(0), &from) && strstr(from.dli_fname, \"regatta.so\");",
+    "  if (ours && ++looks == nth) raise(SIGINT);",
+    "  ((void (*)(void))dlsym(RTLD_NEXT, \"R_CheckUserInterrupt\"))();",
+    "}"
+  ), "look", preload = TRUE, env = env)
+}
+
+test_that("Ctrl-C is heard while a lot of memory is written, read or copied", {
+  skip_unless_linux()
+  shim <- interrupt_at_look()
+  got <- fault_run(function(shim) {
+    dyn.load(shim)
+    looks <- function() .C("looks_made", 0L)[[1L]]
+    name <- sprintf("/regatta-look-%d", Sys.getpid())
+    numbers <- rep(c(1, 2.5), 5e6)
+    strings <- sprintf("s%d", seq_len(2.2e6))
+    array <- shm_array(4e6)
+    encoded <- c(charToRaw("S"), serialize(as.list(seq_len(4e5) + 0.5), NULL, xdr = FALSE))
+    work <- list(
+      share = function() sum(shm_share(numbers)),
+      strings = function() length(shm_share(strings)),
+      few_strings = function() length(shm_share(rep(strings[1:9], length.out = 4e6))),
+      array = function() length(shm_array(1e7)),
+      fill = function() {
+        array[] <- 7
+        sum(array)
+      },
+      copy = function() {
+        array[] <- 1:4e6
+        sum(array)
+      },
+      positions = function() {
+        array[as.integer(4e6:1)] <- 1:4e6
+        array[[1L]]
+      },
+      write = function() {
+        object <- copy2shm(numbers, name, overwrite = TRUE)
+        file.remove(file.path("/dev/shm", name))
+        object$size
+      },
+      read = function() {
+        object <- copy2shm(numbers, name, overwrite = TRUE)
+        .C("arm", get("nth", globalenv()))
+        sum(allocate_from_shm(object, copy = TRUE))
+      },
+      map = function() length(char_map(strings)$chars),
+      decode = function() length(.Call(regatta:::ffi_cluster_decode, encoded, FALSE))
+    )
+    try_it <- function(f, nth) {
+      assign("nth", nth, globalenv())
+      .C("arm", nth)
+      suspendInterrupts(tryCatch(allowInterrupts(f()), interrupt = function(e) "interrupted"))
+    }
+    left <- function() {
+      gc()
+      c(nrow(shm_info()$regions), file.exists(file.path("/dev/shm", name)))
+    }
+    before <- left()
+    try_it(work$share, -1L)
+    if (looks() == 0L) return("none of the looks is seen")
+    lapply(work, function(f) {
+      first <- try_it(f, 2L)
+      after <- left()
+      c(first, identical(after, before), try_it(f, -1L))
+    })
+  }, list(shim), env = c(LD_PRELOAD = shim))$value
+  skip_if(is.character(got), "this R is no shared library")
+  values <- c(
+    share = 1.75e7, strings = 2.2e6, few_strings = 4e6, array = 1e7, fill = 2.8e7,
+    copy = sum(1:4e6), positions = 4e6, write = 8e7, read = 1.75e7, map = 2.2e6, decode = 4e5
+  )
+  for (name in names(values)) {
+    expect_identical(got[[!!name]][1:2], c("interrupted", "TRUE"))
+    expect_identical(as.numeric(got[[!!name]][[3L]]), values[[!!name]])
+  }
+})
+
+test_that("Ctrl-C ends the wait for a lock that another process has", {
+  skip_unless_linux()
+  session <- local_session(function() {
+    lock <- shm_lock()
+    holder <- par_call(with_shm_lock(lock, {
+      cat("held\n")
+      Sys.sleep(300)
+    }), .control = par_control(progress = FALSE))
+    while (tryCatch(with_shm_lock(lock, TRUE, timeout = 0), error = function(e) FALSE)) Sys.sleep(0.01)
+    suspendInterrupts(tryCatch(allowInterrupts({
+      cat("go\n")
+      with_shm_lock(lock, "got it")
+    }), interrupt = function(e) "interrupted"))
+  })
+  fault_wait_line(session, "go")
+  Sys.sleep(0.2) # it waits; if not yet, R hears it
+  tools::pskill(session$process$get_pid(), tools::SIGINT)
+  expect_identical(fault_value(session, timeout = 30)$value, "interrupted")
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
