@@ -9,10 +9,10 @@
 rg_h5_store *rg_h5_store_create(int64_t size, int64_t limit, char **data) {
   rg_region *region = NULL;
   int64_t available = 0;
-  rg_region_status status = rg_region_create(size, limit, 0, &region, &available);
+  rg_region_status status = rg_region_create(size, limit, &region, &available);
   if (status == RG_REGION_FULL) {
     R_gc(); /* room may lie in a cache that nobody uses any more */
-    status = rg_region_create(size, limit, 0, &region, &available);
+    status = rg_region_create(size, limit, &region, &available);
   }
   rg_encode_check(status, size, available);
   *data = region->data;
