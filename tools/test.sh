@@ -14,12 +14,14 @@ unexplained=()
 # step NAME command ...: runs the command and notes how it ended. What it prints is kept, too: for a step
 # that fails without a failed expectation, the end of that is all there is to explain it.
 step() {
-  local name=$1 start=$SECONDS known log
+  local name=$1 start=$SECONDS known log writer
   known=$(sum_column 2)
   log=$PWD/.build/steps/$((${#lines[@]} + 1)).log
   shift
   printf '\n== %s\n' "$name"
-  if "$@" </dev/null > >(tee "$log") 2>&1; then
+  exec 9> >(tee "$log")
+  writer=$!
+  if "$@" </dev/null >&9 2>&1 9>&-; then
     lines+=("ok      $name ($((SECONDS - start)) s)")
   else
     lines+=("FAILED  $name ($((SECONDS - start)) s)")
@@ -29,7 +31,8 @@ step() {
     fi
   fi
   # The next step's lines come after these; what the step left running must not hold it up.
-  timeout 5 tail --pid=$! -f /dev/null
+  exec 9>&-
+  timeout 5 tail --pid="$writer" -f /dev/null
 }
 
 skip_step() {
