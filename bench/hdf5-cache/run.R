@@ -1,5 +1,6 @@
-# Claim: with a cache, a second pass over a compressed matrix takes less time than the first, and the first hardly
-# more than without one. The file is that of the post that the vignette follows, or a twentieth of it.
+# Claim: with a cache, a second pass over a compressed matrix takes a small part of the time of the first. The first
+# takes longer than one without a cache, since it packs what it decodes. The file is that of the post that the
+# vignette follows, or a twentieth of it.
 source("bench/bench.R")
 
 extent <- if (bench_short) c(6000, 5000) else c(30000, 20000)
