@@ -207,9 +207,10 @@ test_that("results do not depend on the number of threads", {
 test_that("threads read all chunks whose filters are decoded here, of every index that files have", {
   skip_without_h5()
   threads_of <- function(path, name, plane = NULL) {
-    fields <- unclass(h5_matrix(path, name, plane = plane))
-    regatta:::h5_call(
-      regatta:::ffi_h5_stats, fields$path, fields$name, fields$plane, list(NULL, NULL), c(1L, 1L),
+    m <- h5_matrix(path, name, plane = plane)
+    fields <- unclass(m)
+    regatta:::h5_call_cached(
+      m, regatta:::ffi_h5_stats, fields$path, fields$name, fields$plane, list(NULL, NULL), c(1L, 1L),
       c(TRUE, FALSE, FALSE, FALSE, TRUE, TRUE, FALSE), 2L, 2^26
     )$threads
   }
