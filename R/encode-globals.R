@@ -109,8 +109,29 @@ globals_names <- function(x, env) {
 analyses_most <- 200L
 
 globals_analyse <- function(x, env) {
-  names <- globals::findGlobals(x, envir = env, substitute = FALSE)
+  find <- function(method) globals::findGlobals(x, envir = env, substitute = FALSE, method = method)
+  # The first goes by the order of the code, and takes a name that is assigned somewhere, or is an argument
+  # of a function within, for one of the code's own from there on.
+  names <- unique(c(find("ordered"), setdiff(find("conservative"), always_assigned(x))))
   names[!grepl("^[.][.]([.]|[0-9]+)$", names)]
+}
+
+# Names that the statements of code assign, whatever happens, before they are used: the code's own.
+always_assigned <- function(x) {
+  code <- if (is.function(x)) body(x) else x
+  statements <- if (is.call(code) && identical(code[[1L]], quote(`{`))) as.list(code)[-1L] else list(code)
+  used <- if (is.function(x)) all.names(as.call(c(list(quote(list)), as.list(formals(x)))))
+  own <- character()
+  for (statement in statements) {
+    is_assignment <- is.call(statement) && length(statement) == 3L && is.name(statement[[2L]]) &&
+      (identical(statement[[1L]], quote(`<-`)) || identical(statement[[1L]], quote(`=`)))
+    used <- c(used, all.names(if (is_assignment) statement[[3L]] else statement))
+    if (is_assignment && !as.character(statement[[2L]]) %in% used) {
+      own <- c(own, as.character(statement[[2L]]))
+    }
+  }
+  # A variable may be removed again, or a statement left before it has assigned.
+  if (any(c("rm", "remove") %in% used)) character() else own
 }
 
 # Functions of base R of which code has the names, by these.

@@ -104,6 +104,8 @@ cluster_start <- function(pool, workers) {
       cluster_tell(pool, event_not_started(w, sprintf("node %s: %s", format_wire(wire), unfit)))
     }
   }
+  # At once, though the nodes may be busy for long: what is sent is as it was at the time of the call.
+  if (is.null(pool$packed)) cluster_prepare(pool)
 }
 
 # Who the nodes are, asked once.

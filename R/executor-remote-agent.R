@@ -66,9 +66,11 @@ agent_facts <- function() {
 # does, each try may take a little longer than the one before, and so may the pause after it.
 agent_connect <- function(hosts, port, key, number, seconds, settings) {
   until <- .Call(ffi_clock) + seconds
+  heard <- .Call(ffi_clock)
   limit <- 1
   pause <- 0.1
   repeat {
+    is_refused <- TRUE
     for (host in hosts) {
       link <- tryCatch(
         agent_try(host, port, key, number, limit, settings),
@@ -77,8 +79,11 @@ agent_connect <- function(hosts, port, key, number, seconds, settings) {
       if (!inherits(link, "error")) {
         return(link)
       }
+      is_refused <- is_refused && isTRUE(link$errno %in% errno_refused)
     }
-    if (.Call(ffi_clock) + pause > until) {
+    now <- .Call(ffi_clock)
+    if (!is_refused) heard <- now
+    if (now + pause > until || now - heard > agent_refused_seconds) {
       stop(link)
     }
     Sys.sleep(pause)
@@ -86,6 +91,12 @@ agent_connect <- function(hosts, port, key, number, seconds, settings) {
     pause <- min(pause * 1.5, 10)
   }
 }
+
+# The session listens before it launches agents, and as long as any may come: where nobody listens any more, it
+# has given them up.
+agent_refused_seconds <- 5
+
+errno_refused <- c(111L, 61L) # ECONNREFUSED of Linux, of macOS and BSD
 
 # The session may be busy with other agents: for its handshake there is more time.
 agent_try <- function(host, port, key, number, limit, settings) {

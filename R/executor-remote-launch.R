@@ -41,9 +41,10 @@ launch_said <- function(launch) {
 
 # `gently`: agents were told to end, and the command ends with them.
 launch_end <- function(launch, gently) {
-  pid <- launch_pid(launch)
   until <- .Call(ffi_clock) + 5
   while (gently && launch_is_running(launch) && .Call(ffi_clock) < until) Sys.sleep(0.02)
+  # Of one that has only begun the pid is not known yet.
+  while (is.na(pid <- launch_pid(launch)) && launch_is_running(launch)) Sys.sleep(0.02)
   if (!is.na(pid) && launch_is_running(launch)) tools::pskill(pid, tools::SIGTERM)
   unlink(launch$folder, recursive = TRUE)
 }

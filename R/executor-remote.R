@@ -434,13 +434,13 @@ remote_stop <- function(pool) {
   }
   for (host in pool$hosts) host$state <- "gone"
   remote_close(pool)
-  remote_forget(pool, length(linked) > 0L)
+  remote_forget(pool, vapply(linked, `[[`, 0L, "number"))
 }
 
-# Launchers end when their agents do; those whose agents never came are ended.
-remote_forget <- function(pool, gently = FALSE) {
+# Launchers end when their agents do, which those of the hosts `told` (numbers) were told; others are ended.
+remote_forget <- function(pool, told = integer()) {
   if (pool$pid == Sys.getpid()) {
-    for (launch in pool$launches) launch_end(launch, gently)
+    for (launch in pool$launches) launch_end(launch, gently = any(launch$hosts %in% told))
   }
   pool$launches <- list()
 }

@@ -96,7 +96,7 @@ foreach_iteration <- function(loop, body, env, variables, call) {
   exported <- mget(as.character(setdiff(loop$export, loop$noexport)), envir = env, inherits = TRUE)
   frame <- list2env(exported, parent = env)
   formals <- structure(rep(list(quote(expr = )), length(variables)), names = variables)
-  frame$iteration <- as.function(c(formals, body), envir = frame)
+  frame$iteration <- as.function(c(formals, list(body)), envir = frame)
   list(
     fun = foreach_function(frame, variables, loop$packages),
     args = c(list(frame$iteration), Filter(is.function, unname(exported)))

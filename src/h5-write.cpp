@@ -57,13 +57,21 @@ T checked(double x, std::false_type) {
   return static_cast<T>(x);
 }
 
-/* R's missing integer: itself in int32, NaN in floating-point numbers, an error in other types. */
+/* R's missing number: a NaN whose lower word is 1954 (R Internals, 1.3). As float32 it is a NaN like others. */
+double missing_number() {
+  const std::uint64_t bits = 0x7FF00000000007A2u;
+  double value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/* R's missing integer: itself in int32, the missing number in floating-point types, an error in others. */
 template <class T>
 T element_of(int x) {
   typedef std::integral_constant<bool, std::numeric_limits<T>::is_integer> whole;
   if (std::is_same<T, std::int32_t>::value) return static_cast<T>(x);
   if (x == std::numeric_limits<int>::min()) {
-    return checked<T>(std::numeric_limits<double>::quiet_NaN(), whole());
+    return checked<T>(missing_number(), whole());
   }
   return checked<T>(x, whole());
 }

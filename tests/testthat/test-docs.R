@@ -105,7 +105,7 @@ test_that("every exported name is in the README or the NEWS", {
 test_that("every condition class of the code is on its page", {
   root <- doc_root()
   code <- unlist(lapply(list.files(file.path(root, "R"), full.names = TRUE), read_text))
-  classes <- unique(unlist(lapply(code, all_matches, pattern = "regatta_(error|warning)_[a-z]+")))
+  classes <- unique(unlist(lapply(code, all_matches, pattern = "regatta_(error|warning)_[a-z0-9_]*[a-z0-9]")))
   page <- read_text(file.path(root, "man", "regatta-conditions.Rd"))
   expect_gt(length(classes), 5L)
   expect_identical(classes[!vapply(classes, grepl, NA, x = page, fixed = TRUE)], character())

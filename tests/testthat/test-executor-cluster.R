@@ -479,3 +479,13 @@ test_that("nothing is left behind", {
   if (!is.null(common)) common$stop()
   expect_no_detritus(detritus)
 })
+
+test_that("a call that waits for its node has the variables of the time when it was made", {
+  cl <- local_cluster(1L)
+  v <- 1
+  first <- par_call(Sys.sleep(0.2), .on = cl)
+  second <- par_call(v, .on = cl)
+  v <- 2
+  expect_null(par_value(first))
+  expect_identical(par_value(second), 1)
+})

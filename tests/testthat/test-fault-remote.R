@@ -84,6 +84,21 @@ test_that("an agent that is stopped is given up, and ends when it goes on", {
   wait_until(!is_running(agent) && !is_running(worker), 30)
 })
 
+test_that("an agent that comes when the cluster was stopped ends by itself", {
+  cluster <- local_shell_cluster(c(1, 1), deadline = 3)
+  pool <- pool_of(cluster)
+  agent <- agent_pids(cluster)[[2L]]
+  tools::pskill(agent, tools::SIGSTOP)
+  wait_until({
+    regatta:::remote_pump(pool, 0.05)
+    pool$hosts[[2L]]$state == "launched"
+  }, 60)
+  tools::pskill(agent, tools::SIGCONT)
+  stop_remote(cluster)
+  expect_true(pool$stopped)
+  # That nothing is left is seen from outside, when all tests of this file have ended.
+})
+
 test_that("the end of ssh costs what its host was at, and the host is started again", {
   ssh <- local_sshd()
   cluster <- cluster_ssh(

@@ -30,6 +30,10 @@ test_that("what is written is read again, whatever the type and the blocks", {
     }
   }
   expect_identical(h5_write(values, path, "missing", .control = control)[], values)
+  # of R's own kind, and no NaN, in numbers too
+  wide <- h5_write(matrix(c(NA, 1L), 1), path, "wide", type = "float64", .control = control)
+  expect_identical(wide[, ], c(NA, 1))
+  expect_false(is.nan(wide[1, 1]))
   real <- values / 7
   real[2, 2:4] <- c(Inf, -0, NaN)
   plain <- h5_write(real, path, "plain", chunk = c(61, 1), level = 0, .control = control)

@@ -28,6 +28,7 @@ test_that("iterations run in workers and are combined as foreach() is told", {
   expect_identical(foreach(a = 1:3, b = 4:6, .combine = `+`, .init = 100) %dopar% (a * b), 132)
   expect_identical(foreach(i = 1:3, .final = length) %dopar% i, 3L)
   expect_identical(foreach(1:3, .combine = c) %dopar% "same", rep("same", 3L))
+  expect_identical(foreach(i = 1:2) %dopar% NULL, list(NULL, NULL))
   expect_identical(foreach(i = integer()) %dopar% i, list())
   expect_null(foreach(i = integer(), .combine = c) %dopar% i)
   both <- foreach(i = 1:3, .combine = rbind) %:% foreach(j = 1:2, .combine = c) %dopar% (10 * i + j)
