@@ -81,13 +81,13 @@ delayedarray_set_base <- function(name, margin, stat) {
   if (is.null(generic)) {
     return(invisible(FALSE))
   }
-  method <- function() {
+  method <- function(x, na.rm, dims) {
     if (identical(as.double(dims), 1) && inherits(x@seed, delayedarray_classes)) {
       return(h5_one(x@seed, margin, stat, na.rm = na.rm))
     }
     methods::callNextMethod()
   }
-  # Whether there are dots depends on who made the generic.
+  # The defaults, and whether there are dots, depend on who made the generic.
   formals(method) <- formals(methods::slot(generic, ".Data"))
   delayedarray_set(name, packages, method, delayedarray_class)
 }
