@@ -67,6 +67,7 @@ in_checked() { R_LIBS="$checked:$R_LIBS" "$@"; }
 
 step "floors" Rscript --vanilla tools/check-floors.R
 step "tables of the docs" Rscript --vanilla tools/docs.R --check
+step "places of the mutants" tools/mutate.sh --check
 # Test files wait more than they count: as many at a time as there are cores, but no crowd.
 cores=$(getconf _NPROCESSORS_ONLN)
 export REGATTA_TEST_REPORT=$PWD/.build/suite-report.csv
