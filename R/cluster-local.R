@@ -1,10 +1,13 @@
 # Clusters of workers on this machine that do not inherit the session and stand ready between calls. The
 # object is a list of nodes, as package parallel wants it; what they share is an environment.
 
-cluster_local <- function(n = workers_available(), packages = NULL) {
+cluster_local <- function(n = workers_available(), packages = NULL,
+                          start = c("forkserver", "parallel", "sequential"), timeout = 60) {
   n <- check_count(as.integer(n), "n")
   packages <- check_packages(packages)
-  stand_cluster(n, packages, sys.call())
+  start <- check_choice(start, "start", c("forkserver", "parallel", "sequential"))
+  timeout <- check_seconds(timeout, "timeout")
+  stand_cluster(n, packages, sys.call(), start, timeout)
 }
 
 check_packages <- function(packages) {
@@ -28,11 +31,14 @@ print.regatta_cluster <- function(x, ...) {
   }
   members <- .Call(ffi_fork_stand_members, state$stand)
   ready <- sum(members$pid[numbers] > 0L)
+  born <- if (state$start == "forkserver") "forked by a server" else "each started by a server"
   cat(sprintf(
-    "cluster of %d workers of this machine, forked by a server (process %d)\n", length(numbers),
+    "cluster of %d workers of this machine, %s (process %d)\n", length(numbers), born,
     .Call(ffi_fork_server_state, state$server)$pid
   ))
-  cat(sprintf("%d ready, %d busy", ready, sum(members$busy[numbers])))
+  starting <- sum(members$starting[numbers] & members$pid[numbers] > 0L)
+  cat(sprintf("%d ready, %d busy", ready - starting, sum(members$busy[numbers])))
+  if (starting > 0L) cat(sprintf(", %d starting", starting))
   if (length(state$packages) > 0L) cat("; packages:", paste(state$packages, collapse = ", "))
   cat("\n")
   invisible(x)

@@ -168,6 +168,7 @@ agent_begin <- function(agent, message) {
       agent$state$n <- n
       agent$state$pid <- Sys.getpid()
       agent$state$packages <- message$packages
+      agent$state$start <- "forkserver"
       agent$state$server <- fork_server(message$packages)
       agent$state$stand <- .Call(ffi_fork_stand_new, agent$state$server, n)
       stand_fill(agent$state)

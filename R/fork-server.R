@@ -6,10 +6,11 @@
 # Seconds within which a server must have loaded what it is to load.
 fork_server_patience <- 300
 
-# The server for these packages, started if there is none that is alive.
-fork_server <- function(packages, call = NULL) {
-  config <- fork_server_config(packages)
-  key <- paste(c(config$packages, "", config$lib), collapse = "\n")
+# The server for these packages, started if there is none that is alive. If it `forks` it has loaded them;
+# otherwise each worker is a program that does.
+fork_server <- function(packages, call = NULL, forks = TRUE) {
+  config <- fork_server_config(packages, forks)
+  key <- paste(c(config$packages, "", config$lib, "", forks), collapse = "\n")
   known <- the$servers[[key]]
   if (is.null(known) || !.Call(ffi_fork_server_state, known$server)$alive) {
     if (!is.null(known)) fork_server_stop(known)
@@ -18,12 +19,16 @@ fork_server <- function(packages, call = NULL) {
   the$servers[[key]]$server
 }
 
-fork_server_config <- function(packages) {
+fork_server_config <- function(packages, forks) {
   list(
-    packages = as.character(packages),
+    packages = as.character(packages), command = if (!forks) r_command("regatta:::fork_member_main()"),
     lib = unique(c(dirname(getNamespaceInfo("regatta", "path")), .libPaths())),
     dir = getwd(), env = Sys.getenv(names(fork_server_env()), NA, names = TRUE)
   )
+}
+
+r_command <- function(code) {
+  c(file.path(R.home("bin"), "R"), "--vanilla", "--no-echo", "-e", code)
 }
 
 # The server has the environment of the session, but for these while R starts: where it finds the
@@ -42,13 +47,13 @@ fork_server_start <- function(config, call = NULL) {
   set <- fork_server_env()
   env <- Sys.getenv()
   env <- c(env[setdiff(names(env), names(set))], set)
-  command <- c(
-    file.path(R.home("bin"), "R"), "--vanilla", "--no-echo", "-e", "regatta:::fork_server_main()"
-  )
   server <- NULL
   serves <- FALSE
   on.exit(if (!serves && !is.null(server)) .Call(ffi_fork_server_stop, server))
-  server <- .Call(ffi_fork_server_start, command, paste0(names(env), "=", env))
+  server <- .Call(
+    ffi_fork_server_start, r_command("regatta:::fork_server_main()"), paste0(names(env), "=", env),
+    !is.null(config$command)
+  )
   if (is.integer(server)) {
     reason <- .Call(ffi_system_message, server)
     server <- NULL
@@ -90,24 +95,48 @@ fork_server_main <- function() {
   if (!is.null(config)) {
     failed <- tryCatch(fork_server_load(unserialize(config)), error = conditionMessage)
     .Call(ffi_fork_serve_send, serialize(list(failed = failed, temp = tempdir()), NULL))
-    if (is.null(failed)) .Call(ffi_fork_serve, quote(member_main()), topenv())
+    command <- unserialize(config)$command
+    if (is.null(failed)) .Call(ffi_fork_serve, quote(member_main()), topenv(), as.character(command))
   }
   quit("no", runLast = FALSE)
 }
 
+# What workers that are programs are to load stands in a file, of which they know by the folder of their
+# temporary files: it is below that of the server.
 fork_server_load <- function(config) {
+  if (!is.null(config$command)) {
+    saveRDS(config, file.path(tempdir(), member_config))
+    Sys.setenv(TMPDIR = tempdir())
+    return(NULL)
+  }
+  fork_server_become(config)
+  load_lazy_code()
+  gc()
+  NULL
+}
+
+member_config <- "regatta-config.rds"
+
+fork_server_become <- function(config) {
   restore_env(config$env)
   .libPaths(config$lib, include.site = FALSE)
   if (dir.exists(config$dir)) setwd(config$dir)
   for (package in config$packages) {
     library(package, character.only = TRUE)
   }
-  load_lazy_code()
-  gc()
-  NULL
 }
 
-# In a worker that it has forked: what the session says, one after the other, until it has gone. An
+# In a worker that is a program of its own. What goes wrong before it is a worker is told to stderr, which is
+# the server's.
+fork_member_main <- function() {
+  if (.Call(ffi_fork_member_begin)) {
+    fork_server_become(readRDS(file.path(Sys.getenv("TMPDIR"), member_config)))
+    .Call(ffi_fork_member_main, quote(member_main()), topenv())
+  }
+  quit("no", 1L, runLast = FALSE)
+}
+
+# In a worker, forked or not: what the session says, one after the other, until it has gone. An
 # interrupt is for an element; one that comes too late is for nothing.
 
 member_main <- function() {

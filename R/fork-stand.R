@@ -1,14 +1,16 @@
 # Workers that stand ready: the nodes of an object of cluster_local() share an environment, with the
 # server, the stand (src/fork-server.h) and what another server would have to load.
 
-stand_cluster <- function(n, packages, call = NULL) {
+# `start` and `timeout` as of cluster_local().
+stand_cluster <- function(n, packages, call = NULL, start = "forkserver", timeout = Inf) {
   state <- new.env(parent = emptyenv())
   state$n <- n
   state$pid <- Sys.getpid()
   state$packages <- packages
-  state$server <- fork_server(packages, call)
+  state$start <- start
+  state$server <- stand_server(state, call)
   state$stand <- .Call(ffi_fork_stand_new, state$server, n)
-  stand_fill(state, call)
+  if (start == "forkserver") stand_fill(state, call) else stand_start(state, timeout, call)
   nodes <- lapply(seq_len(n), function(rank) {
     structure(
       list(state = state, rank = rank, host = "localhost"),
@@ -22,9 +24,44 @@ stand_state <- function(cl) unclass(cl)[[1L]]$state
 
 stand_numbers <- function(cl) vapply(unclass(cl), function(node) node$rank, 1L)
 
-# Every place has a worker afterwards.
-stand_fill <- function(state, call = NULL) {
-  failed <- .Call(ffi_fork_stand_fill, state$stand)
+stand_server <- function(state, call = NULL) {
+  fork_server(state$packages, call, forks = state$start == "forkserver")
+}
+
+# Workers that are programs of their own, until all are ready or `timeout` seconds are over. Those that are not
+# take part when they are; those that have ended are followed by others with the next call.
+stand_start <- function(state, timeout, call = NULL) {
+  is_done <- FALSE
+  on.exit(if (!is_done) .Call(ffi_fork_stand_stop, state$stand))
+  until <- .Call(ffi_clock) + timeout
+  for (count in if (state$start == "sequential") seq_len(state$n) else state$n) {
+    stand_fill(state, call, count)
+    .Call(ffi_fork_stand_await, state$stand, max(0, until - .Call(ffi_clock)))
+  }
+  members <- .Call(ffi_fork_stand_members, state$stand)
+  ready <- sum(members$pid > 0L & !members$starting)
+  if (ready < state$n) {
+    late <- sum(members$pid > 0L & members$starting)
+    reason <- reason_not_ready(state$n - ready - late, late, timeout, .Call(ffi_fork_server_state, state$server)$log)
+    if (ready == 0L) {
+      signal_error(error_start(state$n, reason, "Look at what it has printed, or raise `timeout`.", call = call))
+    }
+    warning(warning_workers(ready, state$n, reason))
+  }
+  is_done <- TRUE
+}
+
+reason_not_ready <- function(ended, late, timeout, log) {
+  said <- utils::tail(Filter(nzchar, trimws(strsplit(log, "\n", fixed = TRUE)[[1L]])), 5L)
+  paste(c(
+    if (ended > 0L) sprintf("%d ended before they were ready", ended),
+    if (late > 0L) sprintf("%d are not ready after %s", late, format_seconds(timeout)), said
+  ), collapse = "; ")
+}
+
+# Every place, or the first `count`, has a worker afterwards.
+stand_fill <- function(state, call = NULL, count = state$n) {
+  failed <- .Call(ffi_fork_stand_fill, state$stand, count)
   if (failed != 0L) {
     signal_error(error_start(state$n, .Call(ffi_system_message, failed), call = call))
   }
@@ -35,7 +72,7 @@ stand_ready <- function(state) {
   if (is.null(state$stand)) signal_error(error_stopped())
   check_owner(state$pid, state$stand)
   if (!.Call(ffi_fork_server_state, state$server)$alive) {
-    state$server <- fork_server(state$packages)
+    state$server <- stand_server(state)
     .Call(ffi_fork_stand_renew, state$stand, state$server)
   }
 }

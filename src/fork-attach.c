@@ -127,6 +127,8 @@ void rg_fork_detach(rg_pool *pool, int hurry) {
   for (int w = 0; w < pool->size; w++) {
     if (pool->workers[w].pid <= 0) continue;
     int gone = is_as_good_as_gone(&pool->control->slots[w]) && !pool->workers[w].damaged;
+    /* One that is starting will find, when it comes to the run, that it is over. */
+    gone |= rg_stand_is_starting(pool->stand, pool->workers[w].member);
     if (rg_fd_wake(pool->workers[w].wake) == 0 && gone) release_worker(pool, w);
   }
   do {

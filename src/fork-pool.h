@@ -121,9 +121,9 @@ typedef struct {
 __attribute__((noreturn)) void rg_fork_worker_run(SEXP call, SEXP env);
 __attribute__((noreturn)) void rg_fork_worker_leave(int status);
 
-/* A process that a server has just forked, with signals held back, becomes a worker whose line to the
-   session this is. */
-void rg_fork_member_become(uint64_t tag, int line, pid_t parent, const sigset_t *signals);
+/* A process that a server has just forked, with signals held back, or a program that it has started becomes
+   a worker whose line to the session this is. */
+void rg_fork_member_become(uint64_t tag, int line, pid_t parent, const sigset_t *signals, int is_fork);
 int rg_fork_member_line(void);
 
 /* It begins to take part in a run, and has done with it: that pool, NULL if there was none. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/select.h>
@@ -22,7 +23,8 @@
 static struct {
   int line;
   pid_t session;
-  pid_t *workers; /* forked and not collected */
+  char *const *command; /* what starts a worker, NULL: it is forked */
+  pid_t *workers;       /* forked and not collected */
   int count, capacity;
 } server = {.line = -1};
 
@@ -44,18 +46,23 @@ static pid_t peer_of(int line) {
   return getppid();
 }
 
+/* The line with which rg_spawn() has started this program; -1: it has not. */
+static int take_line(void) {
+  int kind;
+  socklen_t size = sizeof kind;
+  if (getsockopt(RG_SPAWN_LINE, SOL_SOCKET, SO_TYPE, &kind, &size) < 0) return -1;
+  int line = fcntl(RG_SPAWN_LINE, F_DUPFD_CLOEXEC, RG_SPAWN_LINE + 1);
+  close(RG_SPAWN_LINE);
+  return line;
+}
+
 /* The first thing that a server does: takes the line, and asks to end with the session. FALSE if the
    session has gone, or this process was not started as a server. */
 SEXP ffi_fork_serve_begin(void) {
-  int kind;
-  socklen_t size = sizeof kind;
-  if (getsockopt(RG_SPAWN_LINE, SOL_SOCKET, SO_TYPE, &kind, &size) < 0) {
-    return Rf_ScalarLogical(FALSE);
-  }
-  server.session = peer_of(RG_SPAWN_LINE);
-  server.line = fcntl(RG_SPAWN_LINE, F_DUPFD_CLOEXEC, RG_SPAWN_LINE + 1);
-  close(RG_SPAWN_LINE);
-  return Rf_ScalarLogical(server.line >= 0 && rg_process_die_with(server.session, SIGTERM) == 0);
+  server.line = take_line();
+  if (server.line < 0) return Rf_ScalarLogical(FALSE);
+  server.session = peer_of(server.line);
+  return Rf_ScalarLogical(rg_process_die_with(server.session, SIGTERM) == 0);
 }
 
 /* Before it serves: bytes from the session, NULL if it has gone. */
@@ -94,6 +101,16 @@ static void forget_worker(pid_t pid) {
   }
 }
 
+/* What a worker that is a program of its own is told by the environment: tag and server. */
+static const char MEMBER[] = "REGATTA_MEMBER";
+
+static pid_t start_worker(uint64_t tag, int line) {
+  char text[64];
+  snprintf(text, sizeof text, "%llx %d", (unsigned long long)tag, (int)getpid());
+  if (setenv(MEMBER, text, 1) < 0) return -1;
+  return rg_spawn(server.command, environ, line, STDERR_FILENO);
+}
+
 /* Signals are held back until the worker is on the books and, in the worker, its own are set. */
 static void fork_worker(uint64_t tag, int line, rg_server_reply *reply, SEXP call, SEXP env) {
   sigset_t all, before;
@@ -106,17 +123,17 @@ static void fork_worker(uint64_t tag, int line, rg_server_reply *reply, SEXP cal
   rg_threads_share_settle();
   rg_process_flush_stdout();
   sigprocmask(SIG_SETMASK, &all, &before);
-  pid_t pid = rg_fork_worker();
+  pid_t pid = server.command ? start_worker(tag, line) : rg_fork_worker();
   if (pid == 0) {
     rg_fd_close(&server.line);
     sigdelset(&before, SIGTERM);
     sigdelset(&before, SIGINT); /* the server's sleep alone lets it in */
-    rg_fork_member_become(tag, line, parent, &before);
+    rg_fork_member_become(tag, line, parent, &before, 1);
     rg_fork_worker_run(call, env);
   }
   reply->error = pid < 0 ? errno : 0;
   if (pid > 0) {
-    setpgid(pid, pid);
+    if (!server.command) setpgid(pid, pid);
     server.workers[server.count++] = pid;
     reply->pid = (int32_t)pid;
   }
@@ -148,10 +165,18 @@ static void end_workers(void) {
   server.count = 0;
 }
 
-/* Forks workers, which evaluate `call` in `env`, until the session has gone. */
-SEXP ffi_fork_serve(SEXP call, SEXP env) {
+/* Forks workers, which evaluate `call` in `env`, or starts them by `command`, a path with arguments, until the
+   session has gone. */
+SEXP ffi_fork_serve(SEXP call, SEXP env, SEXP command) {
   struct sigaction action;
   sigset_t held, open;
+  const R_xlen_t words = XLENGTH(command);
+  if (words > 0) {
+    char **list = (char **)R_alloc((size_t)words + 1, sizeof *list);
+    for (R_xlen_t i = 0; i < words; i++) list[i] = (char *)CHAR(STRING_ELT(command, i));
+    list[words] = NULL;
+    server.command = list;
+  }
   memset(&action, 0, sizeof action);
   sigemptyset(&action.sa_mask);
   action.sa_handler = on_end;
@@ -171,6 +196,46 @@ SEXP ffi_fork_serve(SEXP call, SEXP env) {
   }
   end_workers();
   return R_NilValue;
+}
+
+/* In a worker: to the session. */
+static void reply(const void *bytes, int64_t size) {
+  int line = rg_fork_member_line();
+  if (rg_message_send(line, &size, sizeof size, NULL, 0, INT64_MAX) < 0 ||
+      (size > 0 && rg_message_send(line, bytes, (size_t)size, NULL, 0, INT64_MAX) < 0)) {
+    rg_fork_member_leave_process();
+  }
+}
+
+/* In a worker that is a program of its own. */
+
+static struct {
+  int line;
+  pid_t server;
+  uint64_t tag;
+} member = {.line = -1};
+
+/* The first thing that it does. FALSE if the server has gone, or this process was not started as a worker. */
+SEXP ffi_fork_member_begin(void) {
+  const char *told = getenv(MEMBER);
+  unsigned long long tag;
+  int pid;
+  if (!told || sscanf(told, "%llx %d", &tag, &pid) != 2) return Rf_ScalarLogical(FALSE);
+  member.tag = tag;
+  member.server = (pid_t)pid;
+  unsetenv(MEMBER);
+  member.line = take_line();
+  return Rf_ScalarLogical(member.line >= 0 && rg_process_die_with(member.server, SIGTERM) == 0);
+}
+
+/* From now on it is what a forked one is: says that it is ready, evaluates `call` and leaves. */
+SEXP ffi_fork_member_main(SEXP call, SEXP env) {
+  sigset_t all, before;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &before);
+  rg_fork_member_become(member.tag, member.line, member.server, &before, 0);
+  reply(NULL, 0);
+  rg_fork_worker_run(call, env);
 }
 
 /* In a worker, between two runs. */
@@ -208,11 +273,6 @@ SEXP ffi_fork_member_next(void) {
 }
 
 SEXP ffi_fork_member_reply(SEXP bytes) {
-  int64_t size = (int64_t)XLENGTH(bytes);
-  int line = rg_fork_member_line();
-  if (rg_message_send(line, &size, sizeof size, NULL, 0, INT64_MAX) < 0 ||
-      rg_message_send(line, RAW_RO(bytes), (size_t)size, NULL, 0, INT64_MAX) < 0) {
-    rg_fork_member_leave_process();
-  }
+  reply(RAW_RO(bytes), (int64_t)XLENGTH(bytes));
   return R_NilValue;
 }

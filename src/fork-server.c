@@ -108,13 +108,14 @@ static rg_server *new_server(char *const *arguments, char *const *environment) {
 }
 
 /* Starts the program; an external pointer, or an errno. */
-SEXP ffi_fork_server_start(SEXP arguments, SEXP environment) {
+SEXP ffi_fork_server_start(SEXP arguments, SEXP environment, SEXP greets) {
   SEXP pointer = PROTECT(R_MakeExternalPtr(NULL, R_NilValue, R_NilValue));
   R_RegisterCFinalizerEx(pointer, server_finalize, TRUE);
   rg_server *server = new_server(text_list(arguments), text_list(environment));
   int failed = server ? 0 : errno;
   if (server) {
     server->holders = 1;
+    server->greets = Rf_asLogical(greets);
     R_SetExternalPtrAddr(pointer, server);
   }
   UNPROTECT(1);
@@ -385,6 +386,7 @@ static int take_worker(rg_stand *stand, int m) {
   }
   stand->members[m].pid = reply.pid;
   stand->members[m].pidfd = rg_process_pidfd(reply.pid);
+  stand->members[m].starting = stand->server->greets ? RG_MEMBER_STARTING : RG_MEMBER_STARTED;
   return 0;
 }
 
@@ -403,32 +405,55 @@ static int ready_member(rg_stand *stand, int m) {
   return failed ? failed : take_worker(stand, m);
 }
 
-int rg_stand_take(rg_stand *stand, const int *numbers, int count) {
-  errno = EBUSY;
-  for (int i = 0; i < count; i++) {
-    int m = numbers[i] - 1;
-    if (m < 0 || m >= stand->size || stand->members[m].run || stand->members[m].calls > 0) continue;
-    int failed = ready_member(stand, m);
-    if (!failed) return m;
-    errno = failed;
-    return -1;
+int rg_stand_is_starting(rg_stand *stand, int m) {
+  rg_member *member = &stand->members[m];
+  int64_t size;
+  if (member->starting == RG_MEMBER_STARTING && is_readable(member->line, 0)) {
+    rg_message_status got =
+        receive(member->line, &size, sizeof size, rg_clock_now() + ANSWER_SECONDS * SECOND);
+    member->starting = got == RG_MESSAGE_OK ? RG_MEMBER_STARTED : RG_MEMBER_FAILED;
   }
-  return -1;
+  return member->starting != RG_MEMBER_STARTED;
+}
+
+static int is_free(const rg_stand *stand, int m) {
+  return m >= 0 && m < stand->size && !stand->members[m].run && stand->members[m].calls == 0;
+}
+
+static int is_ready(rg_stand *stand, int m) {
+  const rg_member *member = &stand->members[m];
+  return member->pid > 0 && !has_ended(member->pid, member->pidfd) && !rg_stand_is_starting(stand, m);
+}
+
+/* First those that are ready, then those that are to be replaced or are starting, who come to the run when they
+   are. */
+int rg_stand_take(rg_stand *stand, const int *numbers, int count) {
+  int m = -1;
+  for (int i = 0; i < count && m < 0; i++) {
+    int n = numbers[i] - 1;
+    if (is_free(stand, n) && is_ready(stand, n)) m = n;
+  }
+  for (int i = 0; i < count && m < 0; i++) {
+    if (is_free(stand, numbers[i] - 1)) m = numbers[i] - 1;
+  }
+  errno = m < 0 ? EBUSY : ready_member(stand, m);
+  return errno ? -1 : m;
 }
 
 /* So many requests are on their way at a time: the server forks while the session asks, and neither fills
    what the line can hold. */
 enum { REQUESTS_MOST = 32 };
 
-/* Sees to it that each member has a worker: 0, or an errno. */
-SEXP ffi_fork_stand_fill(SEXP pointer) {
+/* Sees to it that each of the first `count` members has a worker: 0, or an errno. */
+SEXP ffi_fork_stand_fill(SEXP pointer, SEXP count_number) {
   rg_stand *stand = rg_stand_borrow(pointer);
+  const int size = Rf_asInteger(count_number) < stand->size ? Rf_asInteger(count_number) : stand->size;
   int asked[REQUESTS_MOST], failed = 0;
   rg_interrupt_begin();
-  for (int m = 0; m < stand->size; m++) lacks_worker(stand, m); /* what has ended is collected */
-  for (int m = 0; m < stand->size && !failed;) {
+  for (int m = 0; m < size; m++) lacks_worker(stand, m); /* what has ended is collected */
+  for (int m = 0; m < size && !failed;) {
     int count = 0;
-    for (; m < stand->size && !failed && count < REQUESTS_MOST; m++) {
+    for (; m < size && !failed && count < REQUESTS_MOST; m++) {
       if (stand->members[m].pid > 0) continue;
       failed = ask_for_worker(stand, m);
       if (!failed) asked[count++] = m;
@@ -443,18 +468,43 @@ SEXP ffi_fork_stand_fill(SEXP pointer) {
   return Rf_ScalarInteger(failed);
 }
 
-/* list(pid (0: none now), busy, calls that have not been answered) */
+/* Waits until no worker of the stand is starting any more, or `timeout` seconds are over. One that has ended
+   instead has none as its pid. */
+SEXP ffi_fork_stand_await(SEXP pointer, SEXP timeout) {
+  rg_stand *stand = rg_stand_borrow(pointer);
+  const double seconds = Rf_asReal(timeout);
+  const int64_t until = seconds < 9e9 ? rg_clock_now() + (int64_t)(seconds * 1e9) : INT64_MAX;
+  struct pollfd *lines = (struct pollfd *)R_alloc((size_t)stand->size, sizeof *lines);
+  for (;;) {
+    int count = 0;
+    for (int m = 0; m < stand->size; m++) {
+      const rg_member *member = &stand->members[m];
+      if (member->pid <= 0 || has_ended(member->pid, member->pidfd)) continue;
+      if (!rg_stand_is_starting(stand, m)) continue;
+      int is_failing = member->starting == RG_MEMBER_FAILED; /* its line says so for ever */
+      lines[count++] = (struct pollfd){is_failing ? member->pidfd : member->line, POLLIN, 0};
+    }
+    const int64_t left = (until - rg_clock_now()) / 1000000;
+    if (count == 0 || left <= 0) return R_NilValue;
+    poll(lines, (nfds_t)count, left < 200 ? (int)left : 200);
+    R_CheckUserInterrupt();
+  }
+}
+
+/* list(pid (0: none now), busy, calls that have not been answered, starting) */
 SEXP ffi_fork_stand_members(SEXP pointer) {
-  const char *names[] = {"pid", "busy", "calls", ""};
+  const char *names[] = {"pid", "busy", "calls", "starting", ""};
   rg_stand *stand = R_ExternalPtrAddr(pointer);
   int size = stand && stand->owner == getpid() ? stand->size : 0;
   SEXP members = PROTECT(Rf_mkNamed(VECSXP, names));
   SEXP pid = SET_VECTOR_ELT(members, 0, Rf_allocVector(INTSXP, size));
   SEXP busy = SET_VECTOR_ELT(members, 1, Rf_allocVector(LGLSXP, size));
   SEXP calls = SET_VECTOR_ELT(members, 2, Rf_allocVector(REALSXP, size));
+  SEXP starting = SET_VECTOR_ELT(members, 3, Rf_allocVector(LGLSXP, size));
   for (int m = 0; m < size; m++) {
     const rg_member *member = &stand->members[m];
     REAL(calls)[m] = (double)member->calls;
+    LOGICAL(starting)[m] = rg_stand_is_starting(stand, m);
     INTEGER(pid)[m] = has_ended(member->pid, member->pidfd) ? 0 : (int)member->pid;
     LOGICAL(busy)[m] = member->run != NULL || member->calls > 0;
   }
@@ -520,7 +570,10 @@ SEXP ffi_fork_stand_receive(SEXP pointer, SEXP numbers, SEXP timeout) {
     }
     int ready = poll(lines, (nfds_t)count, 200);
     for (int i = 0; i < count && ready > 0 && at < 0; i++) {
-      if (lines[i].revents) at = i;
+      if (!lines[i].revents) continue;
+      const int m = INTEGER(numbers)[i] - 1, was = stand->members[m].starting;
+      rg_stand_is_starting(stand, m); /* what it says first is no reply */
+      if (was != RG_MEMBER_STARTING || stand->members[m].starting == RG_MEMBER_FAILED) at = i;
     }
     if (at >= 0) break;
     R_CheckUserInterrupt();

@@ -10,7 +10,7 @@
 
 /*
  * The fork server: one R process that a session has started as a program, and that forks workers for
- * it. It shares nothing with the session but a pair of connected sockets, the line, which it has
+ * it, or starts each as a program of its own. It shares nothing with the session but a pair of connected sockets, the line, which it has
  * inherited. A stand is a number of its workers that stand ready, each with a line of its own to the
  * session; between two runs each waits for a message on it.
  *
@@ -59,6 +59,9 @@ typedef enum {
   RG_RUN_FILES
 } rg_run_file;
 
+/* Of a worker that is a program of its own: it has not said yet that it is ready; its line has ended instead. */
+typedef enum { RG_MEMBER_STARTED = 0, RG_MEMBER_STARTING, RG_MEMBER_FAILED } rg_member_start;
+
 /* In the session. */
 typedef struct {
   pid_t pid; /* 0: none, one is forked when it is needed */
@@ -66,12 +69,14 @@ typedef struct {
   int line;
   const void *run; /* the pool in whose run it takes part, or NULL */
   int64_t calls;   /* sent, and not answered yet */
+  rg_member_start starting;
 } rg_member;
 
 typedef struct rg_server {
   pid_t owner, pid;
   int pidfd, line;
-  int log; /* what it has written to stdout and stderr */
+  int log;    /* what it has written to stdout and stderr */
+  int greets; /* its workers are programs: each says once that it is ready, by a reply to no call */
   int64_t holders;
   struct rg_server *next;
 } rg_server;
@@ -108,17 +113,22 @@ void rg_stand_give_up(rg_stand *stand, int member);
 /* The worker of the member is gone. */
 void rg_stand_forget(rg_stand *stand, int member);
 
+/* Whether the worker of the member has not said yet that it is ready; what it has said is read. Until then it
+   has read nothing that it was sent. */
+int rg_stand_is_starting(rg_stand *stand, int member);
+
 /* A forked copy of this process closes what it has inherited of all servers. */
 void rg_server_forget_all(void);
 
-SEXP ffi_fork_server_start(SEXP arguments, SEXP environment);
+SEXP ffi_fork_server_start(SEXP arguments, SEXP environment, SEXP greets);
 SEXP ffi_fork_server_send(SEXP server, SEXP bytes);
 SEXP ffi_fork_server_receive(SEXP server, SEXP timeout);
 SEXP ffi_fork_server_state(SEXP server);
 SEXP ffi_fork_server_stop(SEXP server);
 SEXP ffi_fork_stand_new(SEXP server, SEXP size);
 SEXP ffi_fork_stand_renew(SEXP stand, SEXP server);
-SEXP ffi_fork_stand_fill(SEXP stand);
+SEXP ffi_fork_stand_fill(SEXP stand, SEXP count);
+SEXP ffi_fork_stand_await(SEXP stand, SEXP timeout);
 SEXP ffi_fork_stand_members(SEXP stand);
 SEXP ffi_fork_stand_send(SEXP stand, SEXP member, SEXP bytes);
 SEXP ffi_fork_stand_receive(SEXP stand, SEXP members, SEXP timeout);
@@ -145,7 +155,9 @@ SEXP ffi_fork_member_leave(void);
 SEXP ffi_fork_serve_begin(void);
 SEXP ffi_fork_serve_receive(void);
 SEXP ffi_fork_serve_send(SEXP bytes);
-SEXP ffi_fork_serve(SEXP call, SEXP env);
+SEXP ffi_fork_serve(SEXP call, SEXP env, SEXP command);
+SEXP ffi_fork_member_begin(void);
+SEXP ffi_fork_member_main(SEXP call, SEXP env);
 SEXP ffi_fork_member_next(void);
 SEXP ffi_fork_member_reply(SEXP bytes);
 

@@ -435,7 +435,7 @@ static void begin_process(uint64_t tag) {
 }
 
 /* `guard` tells of the end of the session, a signal of that of the parent. */
-static void settle_process(int guard, pid_t parent, const sigset_t *signals) {
+static void settle_process(int guard, pid_t parent, const sigset_t *signals, int is_fork) {
   worker.guard = guard;
   worker.guard_file = rg_fd_identify(guard);
   start_watching();
@@ -444,7 +444,7 @@ static void settle_process(int guard, pid_t parent, const sigset_t *signals) {
 #ifdef __GLIBC__
   on_exit(on_exit_in_worker, NULL);
 #endif
-  mark_forked();
+  if (is_fork) mark_forked();
 }
 
 /* The descriptors become the worker's, but for the ends that it writes to. */
@@ -484,17 +484,17 @@ static void become_worker(rg_pool *pool, int number, rg_pipes pipes, pid_t paren
   for (int p = 0; p < RG_STREAMS + 1; p++) pipes[p][0] = -1;
   enter_run(pool, number, &ends);
   rg_fork_pipes_close(pipes);
-  settle_process(worker.wake, parent, signals);
+  settle_process(worker.wake, parent, signals, 1);
   open_channel(pool);
 }
 
 /* Workers that a server has forked. */
 
-void rg_fork_member_become(uint64_t tag, int line, pid_t parent, const sigset_t *signals) {
+void rg_fork_member_become(uint64_t tag, int line, pid_t parent, const sigset_t *signals, int is_fork) {
   begin_process(tag);
   worker.outlives = 1;
   set_streams(-1, -1);
-  settle_process(line, parent, signals);
+  settle_process(line, parent, signals, is_fork);
 }
 
 int rg_fork_member_line(void) {

@@ -65,9 +65,10 @@ test_that("the end of the server is an error that says so, and the next run has 
 
 test_that("when the session is killed its server and its workers are gone", {
   skip_unless_linux()
-  for (busy in c(TRUE, FALSE)) {
-    session <- local_session(function(busy) {
-      cl <- cluster_local(2L)
+  kinds <- list(list("forkserver", TRUE), list("forkserver", FALSE), list("parallel", TRUE))
+  for (kind in kinds) {
+    session <- local_session(function(start, busy) {
+      cl <- cluster_local(2L, start = start)
       par_lapply(1:2, identity, .on = cl)
       if (busy) {
         par_lapply(1:2, function(i) {
@@ -79,7 +80,7 @@ test_that("when the session is killed its server and its workers are gone", {
       }
       cat("busy\nbusy\n")
       Sys.sleep(300)
-    }, list(busy = busy))
+    }, list(start = kind[[1L]], busy = kind[[2L]]))
     fault_wait_line(session, "busy", times = 2L)
     expect_gte(length(marked_pids(session$mark)), 4L)
     tools::pskill(session$process$get_pid(), tools::SIGKILL)
@@ -205,9 +206,9 @@ test_that("Ctrl-C is heard while a worker does not read what it is sent", {
   expect_identical(got, list(got = "interrupted", after = list(1L, 2L, 3L)))
 })
 
-test_that("nobody can connect to server and workers, and their arguments tell nothing", {
+for (start in c("forkserver", "parallel")) test_that(paste("nobody can connect to server and workers:", start), {
   skip_unless_linux()
-  cl <- local_pool(2L)
+  cl <- local_pool(2L, start = start)
   unix <- utils::read.table("/proc/net/unix", fill = TRUE, skip = 1L, col.names = paste0("V", 1:8),
     colClasses = "character")
   for (pid in c(server_pid(cl), cluster_pids(cl))) {
@@ -220,7 +221,9 @@ test_that("nobody can connect to server and workers, and their arguments tell no
     expect_identical(line$V8, "") # it has no name
     arguments <- readBin(file.path("/proc", pid, "cmdline"), "raw", 4096L)
     words <- strsplit(rawToChar(replace(arguments, arguments == 0, charToRaw(" "))), " ")[[1L]]
-    expect_identical(words[-1L], c("--vanilla", "--no-echo", "-e", "regatta:::fork_server_main()"))
+    is_program <- start == "parallel" && pid != server_pid(cl)
+    main <- if (is_program) "regatta:::fork_member_main()" else "regatta:::fork_server_main()"
+    expect_identical(words[-1L], c("--vanilla", "--no-echo", "-e", main))
   }
 })
 

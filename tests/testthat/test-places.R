@@ -45,10 +45,10 @@ expected <- every_verb(NULL)
 test_that("all verbs give on every kind of worker what they give on forked ones", {
   expect_identical(lengths(expected$lapply), c(a = 1L, b = 1L, c = 1L))
   expect_length(unique(unlist(expected$lapply)), 3L)
-  local({
-    cluster <- cluster_local(2)
+  for (start in c("forkserver", "parallel", "sequential")) local({
+    cluster <- cluster_local(2, start = start)
     on.exit(parallel::stopCluster(cluster))
-    expect_same(every_verb(cluster), "cluster_local")
+    expect_same(every_verb(cluster), paste("cluster_local, start =", start))
   })
   end_servers()
   local({
