@@ -13,6 +13,7 @@ element_states <- c(pending = 0L, done = 1L, error = 2L, death = 3L, timeout = 4
 #   on_note(index, note)                     called for what ffi_evaluator_note() has sent
 #   near                what needs workers that share memory with the session, as text
 #   inherit             TRUE: workers are to have all that the session has
+#   beside              how many runs of one worker are to be there at a time, this one among them
 #   limit_signal        the signal for an element over a limit, in place of the usual steps
 run_new <- function(task, on, control) {
   where <- where_to_run(on, control, task$call, isTRUE(task$inherit))
@@ -25,7 +26,7 @@ run_new <- function(task, on, control) {
   run$n <- task$n
   wanted <- if (is.null(control$workers)) offered$usual else control$workers
   run$places <- as.integer(min(wanted, offered$most, task$n))
-  run$share <- max(1L, as.integer(workers_available()) %/% run$places)
+  run$share <- max(1L, as.integer(workers_available()) %/% max(run$places, task$beside))
   run$seed <- rng_base(control$seed)
   run$values <- vector("list", task$n)
   run$status <- integer(task$n)

@@ -33,6 +33,13 @@ where_to_run <- function(on, control, call, inherit = FALSE) {
   list(on = if (!inherit) default_place(workers, call), control = control)
 }
 
+# How many workers it has, with what where_to_run() has found.
+where_workers <- function(where) {
+  offered <- workers_offered(where$on)
+  asked <- where$control$workers
+  as.integer(if (is.null(asked)) offered$usual else min(asked, offered$most))
+}
+
 # Whether there is an executor for objects of its class. Methods may be registered at any time, none goes.
 is_place <- function(on) {
   if (!is.object(on)) {

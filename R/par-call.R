@@ -1,16 +1,19 @@
 par_call <- function(expr, .on = getOption("regatta.on"),
                      .control = getOption("regatta.control", par_control())) {
-  expr <- substitute(expr)
-  env <- parent.frame()
-  control <- check_control(.control, 1, call = sys.call())
+  call_begin(substitute(expr), parent.frame(), .on, .control, sys.call())
+}
+
+# `...`: what a task may have beside, see run_new().
+call_begin <- function(expr, env, on, control, call, ...) {
+  control <- check_control(control, 1, call = call)
   evaluate <- evaluator_in(env)
   X <- list(expr)
   task <- list(
-    verb = "par_call", call = sys.call(), n = 1L, names = NULL,
+    verb = "par_call", call = call, n = 1L, names = NULL,
     loop = map_loop(X, evaluate, list()),
-    replay = list(X = X, FUN = evaluate, args = list(), env = env)
+    replay = list(X = X, FUN = evaluate, args = list(), env = env), ...
   )
-  run <- run_new(task, .on, control)
+  run <- run_new(task, on, control)
   run$executor$guard(run_start(run))
   structure(list(run = run), class = "regatta_call")
 }
@@ -51,6 +54,12 @@ par_done <- function(handle) {
   run <- handle$run
   # Whatever has come is taken; nothing is waited for.
   isTRUE(run$closed) || run$done > 0 || run$executor$guard(run_drive(run, .Call(ffi_clock)))
+}
+
+# Seconds until the next look at something that has been waited for so long: what took long may be noticed a
+# twentieth of that later, and nothing later than 0.1.
+poll_pause <- function(waited) {
+  min(0.1, max(0.002, waited / 20))
 }
 
 format.regatta_call <- function(x, ...) {

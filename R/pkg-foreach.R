@@ -16,14 +16,8 @@ foreach_info <- function(data, item) {
   switch(item,
     name = "doRegatta",
     version = utils::packageDescription("regatta", fields = "Version"),
-    workers = foreach_workers(data)
+    workers = where_workers(data)
   )
-}
-
-foreach_workers <- function(where) {
-  offered <- workers_offered(where$on)
-  asked <- where$control$workers
-  as.integer(if (is.null(asked)) offered$usual else min(asked, offered$most))
 }
 
 # So many iterations are one map unless `ahead` says otherwise. An iterator may be long, or without an end

@@ -21,7 +21,7 @@ promise_watch <- function(handle, resolve, reject) {
     )
     left <- FALSE
     if (is.null(outcome)) {
-      later::later(look, promise_pause(.Call(ffi_clock) - begun))
+      later::later(look, poll_pause(.Call(ffi_clock) - begun))
     } else if (is.null(outcome$error)) {
       resolve(outcome$value)
     } else {
@@ -29,11 +29,6 @@ promise_watch <- function(handle, resolve, reject) {
     }
   }
   look()
-}
-
-# Seconds until the next look: what took long may be told a twentieth of that later, and nothing later than 0.1.
-promise_pause <- function(waited) {
-  min(0.1, max(0.002, waited / 20))
 }
 
 promise_leave <- function(handle, reject) {

@@ -3,6 +3,7 @@
   progress_register("progressr", progressr_backend)
   delayedarray_hook()
   parallel_hook()
+  future_hook()
 }
 
 # The library stays when the namespace goes: vectors in shared memory outlive it, and their data and

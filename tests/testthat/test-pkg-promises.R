@@ -62,9 +62,9 @@ test_that("other callbacks of the loop go on meanwhile, and few looks are taken"
   expect_identical(settled(promise)$value, "open")
   expect_identical(ticks, 200)
   expect_lt(looks, 150)
-  expect_identical(promise_pause(0), 0.002)
-  expect_identical(promise_pause(1), 0.05)
-  expect_identical(promise_pause(3600), 0.1)
+  expect_identical(poll_pause(0), 0.002)
+  expect_identical(poll_pause(1), 0.05)
+  expect_identical(poll_pause(3600), 0.1)
 })
 
 test_that("errors and deaths reach catch()", {

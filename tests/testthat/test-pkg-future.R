@@ -1,0 +1,169 @@
+skip_if_not_installed("future", "1.31.0")
+suppressPackageStartupMessages(loadNamespace("future"))
+detritus <- detritus_snapshot()
+
+future <- future::future
+value <- future::value
+
+# A plan for the time of one test.
+local_plan <- function(..., env = parent.frame()) {
+  old <- future::plan(...)
+  withr::defer(future::plan(old, .cleanup = FALSE), env)
+}
+
+children <- function() as.character(names(detritus_children()))
+
+test_that("futures run in workers and have values, output and conditions", {
+  local_plan(regatta, workers = 2)
+  expect_identical(as.integer(future::nbrOfWorkers()), 2L)
+  expect_identical(as.integer(future::nbrOfFreeWorkers()), 2L)
+  a <- 3
+  add <- function(x) a + x
+  f <- future({
+    cat("printed\n")
+    message("told")
+    warning("careful")
+    list(add(1), Sys.getpid())
+  })
+  expect_s3_class(f, "RegattaFuture")
+  told <- warned <- NULL
+  printed <- capture.output(got <- withCallingHandlers(
+    value(f),
+    message = function(m) {
+      told <<- conditionMessage(m)
+      invokeRestart("muffleMessage")
+    },
+    warning = function(w) {
+      warned <<- conditionMessage(w)
+      invokeRestart("muffleWarning")
+    }
+  ))
+  expect_identical(list(printed, told, warned), list("printed", "told\n", "careful"))
+  expect_identical(got[[1L]], 4)
+  expect_false(got[[2L]] == Sys.getpid())
+  expect_error(value(future(stop("over there"))), "over there", class = "simpleError")
+})
+
+test_that("resolved() does not wait, and more futures than workers take turns", {
+  local_plan(regatta, workers = 2)
+  gate <- withr::local_tempfile()
+  waits <- function(i) future({
+    while (!file.exists(gate)) Sys.sleep(0.005)
+    i
+  })
+  f <- waits(1)
+  g <- waits(2)
+  expect_false(future::resolved(f))
+  expect_identical(as.integer(future::nbrOfFreeWorkers()), 0L)
+  file.create(gate)
+  wait_until(future::resolved(f) && future::resolved(g))
+  expect_identical(value(lapply(1:5, waits)), as.list(1:5))
+})
+
+test_that("a random number has its stream, and the session's generator is not moved", {
+  local_plan(regatta, workers = 2)
+  withr::local_seed(3)
+  before <- .Random.seed
+  expect_identical(value(future(1)), 1)
+  expect_identical(.Random.seed, before)
+  draw <- function() {
+    set.seed(1)
+    value(future(stats::rnorm(2), seed = TRUE))
+  }
+  expect_identical(draw(), draw())
+  expect_warning(value(future(stats::rnorm(1))), class = "RngFutureWarning")
+})
+
+test_that("plans nest", {
+  local_plan(list(future::tweak(regatta, workers = 2), future::tweak(regatta, workers = I(2))))
+  f <- future({
+    inner <- lapply(1:2, function(i) future::future(Sys.getpid()))
+    c(Sys.getpid(), unlist(lapply(inner, future::value)), future::nbrOfWorkers())
+  })
+  got <- value(f)
+  expect_length(unique(c(Sys.getpid(), got[1:3])), 4L)
+  expect_identical(as.integer(got[[4L]]), 2L)
+})
+
+test_that("a future whose worker dies is an error that says why", {
+  local_plan(regatta, workers = 2)
+  f <- future(tools::pskill(Sys.getpid(), 9L), label = "ill")
+  err <- expect_error(value(f), "'ill'.*SIGKILL", class = "FutureError")
+  expect_s3_class(err$parent, "regatta_error_death")
+  expect_true(future::resolved(f))
+  expect_error(value(f), class = "FutureError")
+  local_plan(regatta, workers = 1, .control = par_control(timeout = 0.2))
+  expect_error(value(future(Sys.sleep(300))), class = "error")
+})
+
+test_that("an interrupt while a value is waited for ends the future", {
+  local_plan(regatta, workers = 2)
+  before <- children()
+  f <- future(Sys.sleep(300))
+  f$handle$run$executor$poll <- function(timeout) rlang::interrupt()
+  expect_identical(tryCatch(value(f), interrupt = function(i) "interrupted"), "interrupted")
+  expect_setequal(children(), before)
+  expect_error(value(f), "interrupted", class = "FutureError")
+})
+
+test_that("cancel() and another plan end the workers", {
+  skip_if_not_installed("future", "1.40.0")
+  local_plan(regatta, workers = 2)
+  before <- children()
+  f <- future(Sys.sleep(300))
+  g <- future(Sys.sleep(300))
+  expect_length(setdiff(children(), before), 2L)
+  future::cancel(f)
+  expect_length(setdiff(children(), before), 1L)
+  expect_error(value(f), class = "FutureInterruptError")
+  expect_identical(as.integer(future::nbrOfFreeWorkers()), 1L)
+  future::plan(future::sequential)
+  expect_setequal(children(), before)
+  expect_error(value(g), class = "FutureError")
+})
+
+test_that("what is not to wait for the end is told at once", {
+  local_plan(regatta, workers = 2)
+  gate <- withr::local_tempfile()
+  f <- future({
+    cnd <- structure(class = c("immediateCondition", "message", "condition"), list(message = "now\n", call = NULL))
+    message(cnd)
+    while (!file.exists(gate)) Sys.sleep(0.005)
+    "end"
+  })
+  seen <- character()
+  listen <- function(code) withCallingHandlers(code, message = function(m) {
+    seen <<- c(seen, conditionMessage(m))
+    invokeRestart("muffleMessage")
+  })
+  wait_until({
+    listen(future::resolved(f))
+    length(seen) > 0L
+  })
+  file.create(gate)
+  expect_identical(listen(value(f)), "end")
+  expect_identical(seen, "now\n")
+})
+
+test_that("workers that do not inherit the session get globals and packages", {
+  pool <- local_pool(2)
+  local_plan(regatta, .on = pool)
+  expect_identical(as.integer(future::nbrOfWorkers()), 2L)
+  k <- 10
+  times <- function(i) k * i
+  expect_identical(value(lapply(1:3, function(i) future(times(i)))), list(10, 20, 30))
+  expect_true(value(future(is.function(bs), packages = "splines")))
+  expect_identical(value(future(exists("k", globalenv()), globals = FALSE)), FALSE)
+})
+
+test_that("what plan() is given is checked, and the plan is no function to call", {
+  expect_error(local_plan(regatta, workers = "host"), class = "regatta_error_argument")
+  skip_if_not_installed("future", "1.40.0")
+  expect_error(regatta(1), "plan\\(regatta", class = "regatta_error_argument")
+})
+
+test_that("nothing is left behind", {
+  future::plan(future::sequential)
+  end_servers()
+  expect_no_detritus(detritus)
+})
