@@ -1,6 +1,7 @@
 # An sshd of our own on loopback that lets this user in, stopped at the end of the caller: a command for
-# cluster_ssh(ssh = ). The nodes find the library that is tested by `remote_env()`.
-local_sshd <- function(frame = parent.frame()) {
+# cluster_ssh(ssh = ). The nodes find the library that is tested by `remote_env()`. `wrap` is a command to run it
+# with.
+local_sshd <- function(frame = parent.frame(), wrap = character()) {
   skip_unless_linux()
   if (!is_root()) testthat::skip("an sshd of our own needs root")
   if (!.Call(regatta:::ffi_crypto_available)) testthat::skip("built without libsodium")
@@ -29,8 +30,9 @@ local_sshd <- function(frame = parent.frame()) {
     paste("IdentityFile", at("user_key")), paste("Port", port), "StrictHostKeyChecking accept-new",
     paste("UserKnownHostsFile", at("known_hosts")), "LogLevel ERROR"
   ), at("config"))
+  command <- c(wrap, sshd, "-D", "-f", at("sshd_config"))
   process <- withr::with_preserve_seed(
-    processx::process$new(sshd, c("-D", "-f", at("sshd_config")), stderr = at("log"))
+    do.call(processx::process$new, list(command[[1L]], command[-1L], stderr = at("log")))
   )
   withr::defer(
     {

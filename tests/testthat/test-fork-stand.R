@@ -17,7 +17,8 @@ slow_install <- function() {
   writeLines(c(
     sprintf("at <- function(...) file.path(%s, ...)", deparse(slow)),
     ".onAttach <- function(...) {",
-    "  for (place in seq_len(as.integer(readLines(at(\"places\"))))) if (dir.create(at(\"run\", place), FALSE)) return()",
+    "  places <- seq_len(as.integer(readLines(at(\"places\"))))",
+    "  for (place in places) if (dir.create(at(\"run\", place), FALSE)) return()",
     "  while (!file.exists(at(\"run\", \"go\"))) {",
     "    if (file.exists(at(\"run\", \"fail\"))) stop(\"no licence is left\")",
     "    Sys.sleep(0.01)", "  }", "}"
