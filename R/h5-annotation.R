@@ -9,7 +9,7 @@ h5_annotation <- function(m, margin) {
   }
   fields <- unclass(m)
   # An error if it is not there any more: no further group need exist.
-  h5_call(ffi_h5_describe, fields$path, if (inherits(m, "h5_sparse")) paste0(fields$name, "/data") else fields$name)
+  h5_call(ffi_h5_check, h5_source(m))
   side <- if (fields$transposed) 3 - margin else margin
   size <- dim(m)[[margin]]
   groups <- h5_annotation_groups(m, side)

@@ -7,12 +7,8 @@ h5_cache <- function(m, budget = "1GB") {
   check_h5_object(m)
   budget <- check_bytes(budget, "budget")
   fields <- unclass(m)
-  names <- fields$name
-  if (inherits(m, "h5_sparse")) names <- paste0(names, c("/data", "/indices", "/indptr"))
-  pointer <- h5_call(
-    ffi_h5_cache_new, fields$path, names, if (is.null(fields$plane)) numeric() else fields$plane,
-    floor(budget), shm_limit()
-  )
+  others <- if (inherits(m, "h5_sparse")) h5_sparse_others(m) else character()
+  pointer <- h5_call(ffi_h5_cache_new, h5_source(m), others, floor(budget), shm_limit())
   h5_cache_settle(.Call(ffi_h5_cache_changed, pointer))
   name <- new.env(hash = FALSE, parent = emptyenv())
   name$id <- .Call(ffi_h5_cache_info, pointer)$id

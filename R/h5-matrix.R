@@ -12,12 +12,22 @@ h5_matrix <- function(path, name, plane = NULL, dimnames = TRUE) {
   structure(
     list(
       path = path, name = name, dim = h5_dim(dim), dimnames = names, plane = plane,
-      type = if (facts$boolean) "boolean" else facts$type,
+      type = facts$type,
       chunk = if (length(facts$chunk) > 0L) h5_dim(c(rev(facts$chunk), 1)[1:2]),
-      layout = facts$layout, filters = facts$filters, stored = facts$stored, transposed = FALSE
+      layout = facts$layout, filters = facts$filters, stored = facts$stored, transposed = FALSE,
+      shape = facts[c("extents", "chunk", "type")]
     ),
     class = "h5_matrix"
   )
+}
+
+# The dataset for entries of the C++ side, which fail if it has another shape by now.
+h5_source <- function(m) {
+  fields <- unclass(m)
+  if (inherits(m, "h5_sparse")) {
+    return(list(fields$path, paste0(fields$name, "/data"), numeric(), fields$shape))
+  }
+  list(fields$path, fields$name, fields$plane, fields$shape)
 }
 
 # R's own matrices have integer extents; a file may have more.
@@ -162,8 +172,7 @@ h5_part <- function(x, rows, columns, drop, call = rlang::caller_env()) {
   fast <- if (fields$transposed) columns else rows
   slow <- if (fields$transposed) rows else columns
   part <- h5_call_cached(
-    x, ffi_h5_read, fields$path, fields$name, fields$plane, slow, fast, h5_r_type(x), h5_threads(NULL),
-    call = call
+    x, ffi_h5_read, h5_source(x), slow, fast, h5_r_type(x), h5_threads(NULL), call = call
   )
   if (part$rounded) warning(warning_rounded(h5_place(x)))
   names <- dimnames(x)

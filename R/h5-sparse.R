@@ -16,7 +16,8 @@ h5_sparse <- function(path, name = NULL, dimnames = TRUE) {
       path = path, name = name, dim = h5_dim(format$dim), dimnames = names, format = format$format,
       # The dimension whose entries lie side by side.
       major = format$major, type = data$type, entries = prod(data$extents),
-      chunk = data$chunk, filters = data$filters, transposed = FALSE
+      chunk = data$chunk, filters = data$filters, transposed = FALSE,
+      shape = data[c("extents", "chunk", "type")]
     ),
     class = "h5_sparse"
   )
@@ -82,14 +83,30 @@ h5_sparse_names <- function(path, name, format) {
   if (all(lengths(found) == 0L)) NULL else found
 }
 
+# Beside the values: their positions, and where those of each row or column begin. The extents of the matrix, which
+# stand in none of the three, have to be what they were.
+h5_sparse_others <- function(m, call = rlang::caller_env()) {
+  fields <- unclass(m)
+  now <- h5_sparse_format(fields$path, fields$name, call)
+  if (!identical(c(now$dim, now$major), as.double(c(fields$dim, fields$major)))) {
+    words <- function(dim, major) sprintf("%.0f x %.0f, stored by %s", dim[[1L]], dim[[2L]], c("rows", "columns")[[major]])
+    failure <- list(
+      message = sprintf("the file has changed: %s is %s, and was %s when the matrix was opened", h5_place(m),
+        words(now$dim, now$major), words(fields$dim, fields$major)),
+      path = fields$path, name = fields$name, chunk = "", filter = "", advice = "Open it again."
+    )
+    signal_error(error_h5(failure, rlang::error_call(call)))
+  }
+  paste0(fields$name, c("/indices", "/indptr"))
+}
+
 # For each dimension what the C++ side has found.
 h5_sparse_totals <- function(m, axes, what, call) {
   fields <- unclass(m)
   major <- if (fields$transposed) 3L - fields$major else fields$major
   order <- c(major, 3L - major)
-  member <- function(part) paste0(fields$name, "/", part)
   found <- h5_call_cached(
-    m, ffi_h5_sparse_stats, c(fields$path, member("data"), member("indices"), member("indptr")),
+    m, ffi_h5_sparse_stats, h5_source(m), h5_sparse_others(m, call),
     as.double(dim(m)[order]), lapply(axes[order], function(axis) axis$group),
     c(axes[[order[[1L]]]]$count, axes[[order[[2L]]]]$count),
     c(h5_wanted(what$stats), order %in% what$margin, what$progress), what$threads, what$memory,
@@ -123,9 +140,8 @@ h5_sparse_part <- function(x, rows, columns, call = rlang::caller_env()) {
   rising <- lapply(chosen, function(at) if (!is.null(at)) sort(unique(at)))
   minor <- rising[[3L - major]]
   to <- if (!is.null(minor)) replace(rep(-1L, dim(x)[[3L - major]]), minor, seq_along(minor) - 1L)
-  member <- function(part) paste0(fields$name, "/", part)
   found <- h5_call_cached(
-    x, ffi_h5_sparse_read, c(fields$path, member("data"), member("indices"), member("indptr")),
+    x, ffi_h5_sparse_read, h5_source(x), h5_sparse_others(x, call),
     as.double(dim(x)[c(major, 3L - major)]), rising[[major]], to, h5_threads(NULL),
     call = call
   )

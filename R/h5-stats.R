@@ -83,7 +83,7 @@ h5_totals <- function(m, axes, what, call = rlang::caller_env()) {
   fast <- axes[[order[[1L]]]]
   slow <- axes[[order[[2L]]]]
   found <- h5_call_cached(
-    m, ffi_h5_stats, fields$path, fields$name, fields$plane, list(slow$group, fast$group),
+    m, ffi_h5_stats, h5_source(m), list(slow$group, fast$group),
     c(slow$count, fast$count), c(h5_wanted(what$stats), order %in% what$margin, what$progress),
     what$threads, what$memory,
     call = call

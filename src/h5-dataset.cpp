@@ -144,6 +144,32 @@ bool number_type(hid_t type, NumberType* number) {
   }
 }
 
+std::string type_name(const NumberType& number) { return number.boolean ? "boolean" : name_of(number.type); }
+
+namespace {
+
+/* In R's order, the fastest index first. */
+std::string extents_words(const std::vector<std::uint64_t>& extents) {
+  std::string words;
+  for (std::size_t k = extents.size(); k-- > 0;) words += std::to_string(extents[k]) + (k > 0 ? " x " : "");
+  return words.empty() ? "a single value" : words;
+}
+
+std::string shape_words(const Shape& shape) {
+  return extents_words(shape.extents) + " of " + shape.type +
+         (shape.chunk.empty() ? " without chunks" : " in chunks of " + extents_words(shape.chunk));
+}
+
+}  // namespace
+
+void check_shape(const Facts& facts, const Shape& before) {
+  const Shape now = {facts.extents, facts.chunk, type_name(facts.number)};
+  if (now.extents == before.extents && now.chunk == before.chunk && now.type == before.type) return;
+  throw failure("the file has changed: " + place(facts.path, facts.name) + " is " + shape_words(now) + ", and was " +
+                    shape_words(before) + " when the matrix was opened",
+                facts.path, facts.name, "Open it again.");
+}
+
 Facts read_facts(const Library& library, const FileId& file, const DatasetId& dataset,
                  const std::string& path, const std::string& name) {
   Facts facts;

@@ -45,6 +45,18 @@ struct Facts {
   std::uint64_t file_size, user_block; /* of the file that it was asked for in; of that it is in */
 };
 
+/* What an object of R was told of a dataset when it was made, from which it concludes how many elements there are,
+   which are whose, and the type of R that holds them. */
+struct Shape {
+  std::vector<std::uint64_t> extents, chunk; /* as in Facts */
+  std::string type;                          /* type_name() */
+};
+
+std::string type_name(const NumberType& number);
+
+/* Throws a Failure that names both shapes if the dataset is not of this one any more. */
+void check_shape(const Facts& facts, const Shape& before);
+
 Facts read_facts(const Library& library, const FileId& file, const DatasetId& dataset,
                  const std::string& path, const std::string& name);
 

@@ -74,15 +74,25 @@ SEXP ffi_h5_describe(SEXP path, SEXP name) {
       const DatasetId dataset = open_dataset(library, file, where, what);
       facts = read_facts(library, file, dataset, where, what);
     }
-    RList list({"extents", "chunk", "type", "boolean", "layout", "filters", "stored"});
+    RList list({"extents", "chunk", "type", "layout", "filters", "stored"});
     list.set(0, r_numbers(facts.extents));
     list.set(1, r_numbers(facts.chunk));
-    list.set(2, r_string(name_of(facts.number.type)));
-    list.set(3, r_logical(facts.number.boolean));
-    list.set(4, r_string(layout_word(facts.layout)));
-    list.set(5, r_strings(facts.filter_names));
-    list.set(6, r_numbers({facts.stored}));
+    list.set(2, r_string(type_name(facts.number)));
+    list.set(3, r_string(layout_word(facts.layout)));
+    list.set(4, r_strings(facts.filter_names));
+    list.set(5, r_numbers({facts.stored}));
     return list.get();
+  });
+}
+
+SEXP ffi_h5_check(SEXP source) {
+  return guarded([&] {
+    const Source from = source_of(source);
+    const Library library;
+    const FileId file = open_file(library, from.path);
+    const DatasetId dataset = open_dataset(library, file, from.path, from.name);
+    check_shape(read_facts(library, file, dataset, from.path, from.name), from.shape);
+    return R_NilValue;
   });
 }
 
@@ -147,13 +157,14 @@ static void drop_cache(SEXP pointer) {
 }
 
 /* Several datasets of a file in one cache. */
-SEXP ffi_h5_cache_new(SEXP path, SEXP names, SEXP plane, SEXP budget, SEXP limit) {
+SEXP ffi_h5_cache_new(SEXP source, SEXP others, SEXP budget, SEXP limit) {
   return guarded([&]() -> SEXP {
     std::vector<Tiling> tilings;
-    const std::string where = string_of(path);
-    for (R_xlen_t i = 0; i < XLENGTH(names); ++i) {
-      const std::string name = string_of(names, i);
-      const Matrix matrix(where, name, indices_of(plane));
+    const Source from = source_of(source);
+    const std::string& where = from.path;
+    for (R_xlen_t i = -1; i < XLENGTH(others); ++i) {
+      const std::string name = i < 0 ? from.name : string_of(others, i);
+      const Matrix matrix(where, name, from.plane, nullptr, i < 0 ? &from.shape : nullptr);
       const Library library;
       Tiling one;
       if (!matrix.tiling(library, &one)) {
@@ -207,10 +218,11 @@ SEXP ffi_h5_cache_changed(SEXP pointer) {
   });
 }
 
-SEXP ffi_h5_read(SEXP path, SEXP name, SEXP plane, SEXP slow, SEXP fast, SEXP type, SEXP threads, SEXP cache) {
+SEXP ffi_h5_read(SEXP source, SEXP slow, SEXP fast, SEXP type, SEXP threads, SEXP cache) {
   return guarded([&]() -> SEXP {
     const CacheOwner kept = cache_of(cache);
-    const Matrix matrix(string_of(path), string_of(name), indices_of(plane), kept.get());
+    const Source from = source_of(source);
+    const Matrix matrix(from.path, from.name, from.plane, kept.get(), &from.shape);
     const Selection lines = selection_of(slow, matrix.slow());
     const Selection columns = selection_of(fast, matrix.fast());
     const std::uint64_t size = checked_size(columns.size(matrix.fast()), lines.size(matrix.slow()));
@@ -242,7 +254,7 @@ static Groups groups_of(SEXP groups, SEXP counts, R_xlen_t axis, std::uint64_t e
   out.count = static_cast<unsigned>(INTEGER(counts)[axis]);
   if (of == R_NilValue) return out;
   if (static_cast<std::uint64_t>(XLENGTH(of)) != extent) {
-    throw std::runtime_error("the file has changed: the matrix has another size");
+    throw std::logic_error("groups are not those of the matrix");
   }
   out.of.assign(INTEGER(of), INTEGER(of) + XLENGTH(of));
   return out;
@@ -264,11 +276,11 @@ static SEXP r_results(const Results& results) {
   return list.get();
 }
 
-SEXP ffi_h5_stats(SEXP path, SEXP name, SEXP plane, SEXP groups, SEXP counts, SEXP wanted,
-                  SEXP threads, SEXP memory, SEXP cache) {
+SEXP ffi_h5_stats(SEXP source, SEXP groups, SEXP counts, SEXP wanted, SEXP threads, SEXP memory, SEXP cache) {
   return guarded([&] {
     const CacheOwner kept = cache_of(cache);
-    const Matrix matrix(string_of(path), string_of(name), indices_of(plane), kept.get());
+    const Source from = source_of(source);
+    const Matrix matrix(from.path, from.name, from.plane, kept.get(), &from.shape);
     const Groups slow = groups_of(groups, counts, 0, matrix.slow());
     const Groups fast = groups_of(groups, counts, 1, matrix.fast());
     const int* const flag = LOGICAL(wanted);
@@ -284,12 +296,17 @@ SEXP ffi_h5_stats(SEXP path, SEXP name, SEXP plane, SEXP groups, SEXP counts, SE
   });
 }
 
-SEXP ffi_h5_sparse_stats(SEXP names, SEXP extents, SEXP groups, SEXP counts, SEXP wanted, SEXP threads,
+/* The first dataset is that of the values, the others are named. */
+static SparseNames sparse_of(SEXP source, SEXP others, const CacheOwner& cache) {
+  const Source from = source_of(source);
+  return SparseNames{from.path, from.name, string_of(others, 0), string_of(others, 1), from.shape, cache.get()};
+}
+
+SEXP ffi_h5_sparse_stats(SEXP source, SEXP others, SEXP extents, SEXP groups, SEXP counts, SEXP wanted, SEXP threads,
                          SEXP memory, SEXP cache) {
   return guarded([&] {
     const CacheOwner kept = cache_of(cache);
-    const SparseNames where = {string_of(names, 0), string_of(names, 1), string_of(names, 2),
-                               string_of(names, 3), kept.get()};
+    const SparseNames where = sparse_of(source, others, kept);
     const std::uint64_t size[] = {static_cast<std::uint64_t>(REAL(extents)[0]),
                                   static_cast<std::uint64_t>(REAL(extents)[1])};
     const Groups major = groups_of(groups, counts, 0, size[0]);
@@ -306,11 +323,10 @@ SEXP ffi_h5_sparse_stats(SEXP names, SEXP extents, SEXP groups, SEXP counts, SEX
   });
 }
 
-SEXP ffi_h5_sparse_read(SEXP names, SEXP extents, SEXP majors, SEXP minors, SEXP threads, SEXP cache) {
+SEXP ffi_h5_sparse_read(SEXP source, SEXP others, SEXP extents, SEXP majors, SEXP minors, SEXP threads, SEXP cache) {
   return guarded([&] {
     const CacheOwner kept = cache_of(cache);
-    const SparseNames where = {string_of(names, 0), string_of(names, 1), string_of(names, 2),
-                               string_of(names, 3), kept.get()};
+    const SparseNames where = sparse_of(source, others, kept);
     const std::uint64_t size[] = {static_cast<std::uint64_t>(REAL(extents)[0]),
                                   static_cast<std::uint64_t>(REAL(extents)[1])};
     const Selection chosen = selection_of(majors, size[0]);
@@ -410,16 +426,17 @@ static SEXP absent(void) { return R_NilValue; }
 
 SEXP ffi_h5_about(void) { return absent(); }
 SEXP ffi_h5_describe(SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_check(SEXP) { return absent(); }
 SEXP ffi_h5_list(SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_values(SEXP, SEXP, SEXP) { return absent(); }
-SEXP ffi_h5_cache_new(SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_cache_new(SEXP, SEXP, SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_cache_drop(SEXP) { return absent(); }
 SEXP ffi_h5_cache_info(SEXP) { return absent(); }
 SEXP ffi_h5_cache_changed(SEXP) { return absent(); }
-SEXP ffi_h5_read(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
-SEXP ffi_h5_stats(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
-SEXP ffi_h5_sparse_stats(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
-SEXP ffi_h5_sparse_read(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_read(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_stats(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_sparse_stats(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_sparse_read(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_create(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_remove(SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_encode(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }

@@ -15,37 +15,40 @@ SEXP ffi_h5_about(void);
 /* Facts about a dataset of numbers. */
 SEXP ffi_h5_describe(SEXP path, SEXP name);
 
+/* Entries with a `source`, list(path, name, plane, list(extents, chunk, type)), fail if that is not what
+   ffi_h5_describe() says any more. This one does nothing else. */
+SEXP ffi_h5_check(SEXP source);
+
 /* What is below a group. */
 SEXP ffi_h5_list(SEXP path, SEXP group);
 
 /* The elements of a short dataset or of an attribute, or NULL if there is none. */
 SEXP ffi_h5_values(SEXP path, SEXP name, SEXP attribute);
 
-/* A cache for some datasets of a file, as an external pointer; what there is in it, and when their files were
-   last changed. Others take it, or NULL, as `cache`. */
-SEXP ffi_h5_cache_new(SEXP path, SEXP names, SEXP plane, SEXP budget, SEXP limit);
+/* A cache for a dataset and others of its file, as an external pointer; what there is in it, and when their files
+   were last changed. Other entries take it, or NULL, as `cache`. */
+SEXP ffi_h5_cache_new(SEXP source, SEXP others, SEXP budget, SEXP limit);
 SEXP ffi_h5_cache_drop(SEXP pointer);
 SEXP ffi_h5_cache_info(SEXP pointer);
 SEXP ffi_h5_cache_changed(SEXP pointer);
 
 /* A part of a matrix; `slow` and `fast` are NULL or indices from 1. */
-SEXP ffi_h5_read(SEXP path, SEXP name, SEXP plane, SEXP slow, SEXP fast, SEXP type,
-                 SEXP threads, SEXP cache);
+SEXP ffi_h5_read(SEXP source, SEXP slow, SEXP fast, SEXP type, SEXP threads, SEXP cache);
 
 /* Statistics of rows, columns or both in one pass. `groups`: for each axis of the file, lines first,
    NULL or the group of each index from 0, -1 for those that are left out; `counts`, how many groups.
    `wanted`: sum, var, range, nonzero; statistics of the fast index, of the slow one; progress. */
-SEXP ffi_h5_stats(SEXP path, SEXP name, SEXP plane, SEXP groups, SEXP counts, SEXP wanted,
-                  SEXP threads, SEXP memory, SEXP cache);
+SEXP ffi_h5_stats(SEXP source, SEXP groups, SEXP counts, SEXP wanted, SEXP threads, SEXP memory, SEXP cache);
 
-/* The same for a sparse matrix. `names`: path, data, indices, pointers; in `extents`, `groups` and
+/* The same for a sparse matrix: its values, and the names of indices and pointers. In `extents`, `groups` and
    the results the major axis comes first. */
-SEXP ffi_h5_sparse_stats(SEXP names, SEXP extents, SEXP groups, SEXP counts, SEXP wanted, SEXP threads,
+SEXP ffi_h5_sparse_stats(SEXP source, SEXP others, SEXP extents, SEXP groups, SEXP counts, SEXP wanted, SEXP threads,
                          SEXP memory, SEXP cache);
 
 /* Entries of the chosen major indices, NULL or rising from 1. `minors`: NULL, or what becomes of each minor
    index, from 0, -1 if it is left out. */
-SEXP ffi_h5_sparse_read(SEXP names, SEXP extents, SEXP majors, SEXP minors, SEXP threads, SEXP cache);
+SEXP ffi_h5_sparse_read(SEXP source, SEXP others, SEXP extents, SEXP majors, SEXP minors, SEXP threads,
+                        SEXP cache);
 
 /* A new dataset; whether the file is new, too. Extents are R's: rows, columns. */
 SEXP ffi_h5_create(SEXP path, SEXP name, SEXP dim, SEXP chunk, SEXP type, SEXP level, SEXP shuffle);

@@ -130,9 +130,8 @@ void read_strings(const Source& from, hid_t type, hid_t space, std::size_t count
 std::string type_word(hid_t type) {
   NumberType number;
   if (number_type(type, &number)) {
-    if (number.boolean) return "boolean";
-    return H5Tget_class(type) == H5T_ENUM ? std::string("enum of ") + name_of(number.type)
-                                          : name_of(number.type);
+    const bool other = H5Tget_class(type) == H5T_ENUM && !number.boolean;
+    return (other ? "enum of " : "") + type_name(number);
   }
   switch (H5Tget_class(type)) {
     case H5T_STRING: return "string";

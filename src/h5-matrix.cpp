@@ -32,13 +32,14 @@ std::uint64_t product(const std::vector<std::uint64_t>& numbers) {
 }  // namespace
 
 Matrix::Matrix(const std::string& path, const std::string& name,
-               const std::vector<std::uint64_t>& plane, Cache* cache)
+               const std::vector<std::uint64_t>& plane, Cache* cache, const Shape* before)
     : plane_(plane), slow_(1), fast_(1), tile_slow_(1), tile_fast_(1), way_(Way::library), fd_(-1),
       at_(0) {
   const Library library;
   FileId file = open_file(library, path);
   DatasetId dataset = open_dataset(library, file, path, name);
   facts_ = read_facts(library, file, dataset, path, name);
+  if (before) check_shape(facts_, *before);
   const std::size_t rank = facts_.extents.size();
   if (rank > 2 && plane_.size() != rank - 2) {
     throw failure(place(path, name) + " has " + std::to_string(rank) + " dimensions: which plane?", path,

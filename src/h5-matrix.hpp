@@ -52,9 +52,10 @@ class Located {
    Tiles are chunks where there are chunks. Made, asked and ended on R's thread. */
 class Matrix {
  public:
-  /* With a cache, tiles are taken from it, and given to it, as long as the file is what it was. */
+  /* With a cache, tiles are taken from it, and given to it, as long as the file is what it was. With a shape, the
+     dataset has to be of it. */
   Matrix(const std::string& path, const std::string& name, const std::vector<std::uint64_t>& plane,
-         Cache* cache = nullptr);
+         Cache* cache = nullptr, const Shape* before = nullptr);
   ~Matrix();
   Matrix(const Matrix&) = delete;
   Matrix& operator=(const Matrix&) = delete;

@@ -115,13 +115,33 @@ inline std::vector<std::uint64_t> indices_of(SEXP value) {
   return out;
 }
 
+/* A dataset as R code has it: path, name, plane, and the shape that it had when it was opened. */
+struct Source {
+  std::string path, name;
+  std::vector<std::uint64_t> plane;
+  Shape shape;
+};
+
+/* list(extents, chunk, type) */
+inline Shape shape_of(SEXP value) {
+  const auto numbers = [](SEXP from) {
+    return std::vector<std::uint64_t>(REAL(from), REAL(from) + XLENGTH(from));
+  };
+  return Shape{numbers(VECTOR_ELT(value, 0)), numbers(VECTOR_ELT(value, 1)), string_of(VECTOR_ELT(value, 2))};
+}
+
+inline Source source_of(SEXP value) {
+  return Source{string_of(VECTOR_ELT(value, 0)), string_of(VECTOR_ELT(value, 1)), indices_of(VECTOR_ELT(value, 2)),
+                shape_of(VECTOR_ELT(value, 3))};
+}
+
 inline Selection selection_of(SEXP value, std::uint64_t extent) {
   Selection chosen;
   chosen.all = value == R_NilValue;
   if (chosen.all) return chosen;
   chosen.index = indices_of(value);
   for (std::uint64_t index : chosen.index) {
-    if (index >= extent) throw std::runtime_error("the file has changed: an index is outside of the matrix");
+    if (index >= extent) throw std::logic_error("an index is outside of the matrix");
   }
   return chosen;
 }

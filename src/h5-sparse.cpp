@@ -32,7 +32,8 @@ typedef std::pair<std::uint64_t, std::uint64_t> Stretch;
 /* A vector of the file, read in stretches. */
 class Column {
  public:
-  Column(const std::string& path, const std::string& name, Cache* cache) : matrix_(path, name, {}, cache) {
+  Column(const std::string& path, const std::string& name, Cache* cache, const Shape* before = nullptr)
+      : matrix_(path, name, {}, cache, before) {
     if (matrix_.facts().extents.size() != 1) {
       throw failure(place(path, name) + " is no vector, as a sparse matrix has", path, name);
     }
@@ -217,7 +218,8 @@ void add_entries(const unsigned char* values, const std::vector<std::size_t>& ce
 /* The three vectors, if they fit together. */
 struct SparseFile {
   SparseFile(const SparseNames& names, std::uint64_t majors)
-      : data(names.path, names.data, names.cache), indices(names.path, names.indices, names.cache) {
+      : data(names.path, names.data, names.cache, &names.shape),
+        indices(names.path, names.indices, names.cache) {
     if (data.size() != indices.size()) {
       throw failure(place(names.path, names.data) + " has " + std::to_string(data.size()) + " entries, `" +
                         names.indices + "` has " + std::to_string(indices.size()),

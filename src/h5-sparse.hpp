@@ -14,6 +14,7 @@ namespace h5 {
    by side in `data`, their minor indices in `indices`; where they begin is in `pointers`. */
 struct SparseNames {
   std::string path, data, indices, pointers;
+  Shape shape;  /* of `data`, when the matrix was opened */
   Cache* cache; /* or null */
 };
 

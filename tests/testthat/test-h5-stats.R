@@ -208,9 +208,8 @@ test_that("threads read all chunks whose filters are decoded here, of every inde
   skip_without_h5()
   threads_of <- function(path, name, plane = NULL) {
     m <- h5_matrix(path, name, plane = plane)
-    fields <- unclass(m)
     regatta:::h5_call_cached(
-      m, regatta:::ffi_h5_stats, fields$path, fields$name, fields$plane, list(NULL, NULL), c(1L, 1L),
+      m, regatta:::ffi_h5_stats, regatta:::h5_source(m), list(NULL, NULL), c(1L, 1L),
       c(TRUE, FALSE, FALSE, FALSE, TRUE, TRUE, FALSE), 2L, 2^26
     )$threads
   }
