@@ -6,6 +6,9 @@ h5_cache <- function(m, budget = "1GB") {
   h5_needed()
   check_h5_object(m)
   budget <- check_bytes(budget, "budget")
+  if (budget >= 2^62) {
+    abort_argument("budget", budget, "a finite number of bytes or a size such as \"2GB\"")
+  }
   fields <- unclass(m)
   others <- if (inherits(m, "h5_sparse")) h5_sparse_others(m) else character()
   pointer <- h5_call(ffi_h5_cache_new, h5_source(m), others, floor(budget), shm_limit())

@@ -5,35 +5,83 @@ h5_fill <- function(path, name, dim, f, type = "float64", chunk = NULL, level = 
                     memory = "64MiB", .on = getOption("regatta.on"),
                     .control = getOption("regatta.control", par_control())) {
   h5_needed()
-  path <- h5_path(path)
-  name <- h5_name(name)
-  plan <- h5_plan(dim, type, chunk, level, shuffle)
+  force(path)
+  force(name)
   f <- match.fun(f)
+  h5_fill_dataset("h5_fill", path, name, dim, f, type, chunk, level, shuffle, memory, .on, .control)
+}
+
+# On behalf of the verb that has called it.
+h5_fill_dataset <- function(verb, path, name, dim, f, type, chunk, level, shuffle, memory, .on, .control,
+                            call = rlang::caller_env()) {
+  path <- h5_path(path, call)
+  name <- h5_name(name, call = call)
+  plan <- h5_plan(dim, type, chunk, level, shuffle, call)
   if (!dir.exists(dirname(path))) {
-    abort_argument("path", path, "a file in a folder that exists")
+    abort_argument("path", path, "a file in a folder that exists", call = call)
   }
-  memory <- check_bytes(memory, "memory")
-  .control <- check_control(.control, 1L, call = sys.call())
+  memory <- check_bytes(memory, "memory", call = call)
+  user <- rlang::error_call(call)
+  .control <- check_control(.control, 1L, call = user)
   if (.control$errors != "stop") {
-    abort_argument("errors", .control$errors, "\"stop\": a dataset is written as a whole or not at all")
+    abort_argument("errors", .control$errors, "\"stop\": a dataset is written as a whole or not at all", call = call)
   }
-  created <- h5_call(ffi_h5_create, path, name, plan$dim, plan$chunk, plan$type, plan$level, plan$shuffle)
+  to <- h5_fill_target(path)
+  h5_fill_call(to, call, ffi_h5_create, name, plan$dim, plan$chunk, plan$type, plan$level, plan$shuffle)
   done <- FALSE
-  on.exit(if (!done) h5_undo(path, name, created))
+  on.exit(if (!done) h5_undo(to, name))
   blocks <- h5_fill_blocks(plan, memory)
-  stream <- par_stream(blocks, h5_encoder(f, plan), .on = .on, .control = .control)
+  stream <- stream_new(blocks, h5_encoder(f, plan), list(), verb, user, 2^28, .on, .control)
   for (block in blocks) {
     at <- (c(block$rows[[1L]], block$columns[[1L]]) - 1) / plan$chunk
     count <- ceiling(c(diff(block$rows) + 1, diff(block$columns) + 1) / plan$chunk)
-    h5_call(ffi_h5_put, path, name, at, count, par_next(stream))
+    h5_fill_call(to, call, ffi_h5_put, name, at, count, par_next(stream))
   }
+  h5_fill_finish(to, call)
   done <- TRUE
   h5_matrix(path, name)
+}
+
+# A new file gets its name when it is complete. Until then it stands beside, under one that nobody looks for.
+h5_fill_target <- function(path) {
+  new <- !file.exists(path)
+  file <- if (new) tempfile(paste0(".", basename(path), "-"), dirname(path), ".part") else path
+  list(path = path, file = file, new = new)
+}
+
+# What is wrong with the file beside is told of the one that was asked for.
+h5_fill_call <- function(to, call, entry, ...) {
+  value <- .Call(entry, to$file, ...)
+  if (inherits(value, "h5_failure")) {
+    value[] <- lapply(value, function(text) gsub(to$file, to$path, text, fixed = TRUE))
+    signal_error(error_h5(value, rlang::error_call(call)))
+  }
+  value
+}
+
+h5_fill_finish <- function(to, call) {
+  if (!to$new) {
+    return()
+  }
+  why <- if (file.exists(to$path)) {
+    "somebody else has made a file of that name meanwhile"
+  } else if (!suppressWarnings(file.rename(to$file, to$path))) {
+    "the complete file cannot be renamed"
+  }
+  if (!is.null(why)) {
+    failure <- list(
+      message = sprintf("cannot create %s: %s", to$path, why), path = to$path, name = "", chunk = "", filter = "",
+      advice = ""
+    )
+    signal_error(error_h5(failure, rlang::error_call(call)))
+  }
 }
 
 h5_write <- function(x, path, name, type = NULL, chunk = NULL, level = 3L, shuffle = TRUE, memory = "64MiB",
                      .on = getOption("regatta.on"), .control = getOption("regatta.control", par_control())) {
   h5_needed()
+  force(path)
+  force(name)
   if (length(dim(x)) != 2L || (is.matrix(x) && !(is.numeric(x) || is.logical(x)))) {
     abort_argument("x", x, "a matrix of numbers")
   }
@@ -42,7 +90,9 @@ h5_write <- function(x, path, name, type = NULL, chunk = NULL, level = 3L, shuff
     one <- if (is_h5_matrix(x)) h5_r_type(x) else if (is.matrix(x)) typeof(x) else "double"
     type <- if (one %in% c("integer", "logical")) "int32" else "float64"
   }
-  h5_fill(path, name, dim(x), h5_part_function(x), type, chunk, level, shuffle, memory, .on, .control)
+  h5_fill_dataset(
+    "h5_write", path, name, dim(x), h5_part_function(x), type, chunk, level, shuffle, memory, .on, .control
+  )
 }
 
 h5_part_function <- function(x) {
@@ -103,11 +153,13 @@ h5_encoder <- function(f, plan) {
         describe_value(value)), call. = FALSE)
     }
     dim <- c(length(rows), length(columns)) + 0
-    h5_call(ffi_h5_encode, value, dim, plan$chunk, plan$type, plan$level, plan$shuffle)
+    chunks <- .Call(ffi_h5_encode, value, dim, plan$chunk, plan$type, plan$level, plan$shuffle)
+    if (inherits(chunks, "h5_failure")) signal_error(error_h5(chunks))
+    chunks
   }
 }
 
 # A dataset that is not complete is not left.
-h5_undo <- function(path, name, created) {
-  if (created) unlink(path) else .Call(ffi_h5_remove, path, name)
+h5_undo <- function(to, name) {
+  if (to$new) unlink(to$file) else .Call(ffi_h5_remove, to$path, name)
 }

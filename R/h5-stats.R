@@ -16,7 +16,13 @@ h5_stats <- function(m, margin, stats = c("sum", "mean"), na.rm = FALSE, groups 
     threads = h5_threads(threads), memory = check_bytes(memory, "memory"),
     progress = check_flag(progress, "progress")
   )
-  axes <- h5_axes(m, list(rows, columns), groups, margin)
+  user <- rlang::current_env()
+  chosen <- Map(function(at, k) if (!is.null(at)) h5_positions(at, m, k, user), list(rows, columns), 1:2)
+  reduced <- if (length(margin) == 1L) 3L - margin else margin
+  if (any(vapply(chosen[reduced], anyDuplicated, 0L) > 0L)) {
+    return(h5_repeated(m, chosen, groups, what))
+  }
+  axes <- h5_axes(m, chosen, groups, margin)
   found <- h5_totals(m, axes, what)
   results <- lapply(margin, function(k) h5_table(found[[k]], axes, k, what, m))
   if (any(vapply(found[margin], function(f) f$rounded, NA))) warning(warning_rounded(h5_place(m)))
@@ -36,11 +42,8 @@ h5_check_margin <- function(margin, call = rlang::caller_env()) {
 h5_axes <- function(m, chosen, groups, margin, call = rlang::caller_env()) {
   lapply(1:2, function(k) {
     name <- c("rows", "columns")[[k]]
-    positions <- if (!is.null(chosen[[k]])) h5_positions(chosen[[k]], m, k, call)
+    positions <- chosen[[k]]
     reduced <- !setequal(margin, k)
-    if (reduced && anyDuplicated(positions) > 0L) {
-      abort_argument(name, chosen[[k]], "positions of which none comes twice, to be added up", call = call)
-    }
     axis <- list(chosen = positions, group = NULL, count = 1L, levels = NULL)
     if (!is.null(groups) && reduced) {
       size <- if (is.null(positions)) dim(m)[[k]] else length(positions)
@@ -127,10 +130,50 @@ h5_table <- function(found, axes, k, what, m) {
       values
     }))
   }
-  # Names of a data frame are unique, those of a matrix need not be.
-  results <- as.data.frame(results)
-  if (!is.null(names)) attr(results, "row.names") <- make.unique(names)
-  results
+  h5_frame(results, names)
+}
+
+# Names of a data frame are unique, those of a matrix need not be.
+h5_frame <- function(columns, names) {
+  table <- as.data.frame(columns)
+  if (!is.null(names)) attr(table, "row.names") <- make.unique(names)
+  table
+}
+
+# Of positions that are to be added up several times, those that come equally often are a group: their statistics
+# count so often.
+h5_repeated <- function(m, chosen, groups, what, call = rlang::caller_env()) {
+  if (!is.null(groups)) {
+    must <- "`NULL` where a row or column is to be added up more than once"
+    abort_argument("groups", groups, must, call = call)
+  }
+  one <- function(margin) {
+    other <- chosen[[3L - margin]]
+    if (anyDuplicated(other) == 0L) {
+      return(h5_stats(m, margin, what$stats, what$na_rm, NULL, chosen[[1L]], chosen[[2L]], what$threads, what$memory, what$progress))
+    }
+    at <- unique(other)
+    times <- factor(tabulate(match(other, at), length(at)))
+    weight <- as.numeric(levels(times))
+    chosen[[3L - margin]] <- at
+    by <- h5_stats(m, margin, h5_stat_names[h5_stat_names != "sd"], what$na_rm, times, chosen[[1L]], chosen[[2L]],
+      what$threads, what$memory, what$progress
+    )
+    total <- function(values) drop(values %*% weight)
+    found <- list(sum = total(by$sum), nnz = total(by$nnz), count = total(by$count))
+    found$mean <- found$sum / found$count
+    around <- function(values) replace(values, by$count == 0, 0)
+    apart <- by$count * around(by$mean - found$mean)^2
+    within <- ifelse(by$count < 2, 0, (by$count - 1) * by$var)
+    found$var <- replace(total(within + apart) / (found$count - 1), found$count < 2, NA_real_)
+    found$sd <- sqrt(found$var)
+    for (stat in c("min", "max")) {
+      found[[stat]] <- do.call(if (stat == "min") pmin else pmax, lapply(seq_along(weight), function(k) by[[stat]][, k]))
+    }
+    h5_frame(lapply(found[what$stats], unname), rownames(by$sum))
+  }
+  results <- lapply(what$margin, one)
+  if (length(results) == 1L) results[[1L]] else stats::setNames(results, c("rows", "columns"))
 }
 
 # One statistic as a vector, or as a matrix with a column for each group.

@@ -7,8 +7,12 @@ par_stream <- function(X, f, ..., ahead = "256MB", .on = getOption("regatta.on")
   X <- as_elements(X)
   args <- list(...)
   check_dots(args, f, "f")
-  ahead <- check_bytes(ahead, "ahead")
-  .control <- check_control(.control, length(X), call = sys.call())
+  stream_new(X, f, args, "par_stream", sys.call(), check_bytes(ahead, "ahead"), .on, .control)
+}
+
+# `verb` and `call` are those that the user has called.
+stream_new <- function(X, f, args, verb, call, ahead, .on, .control) {
+  .control <- check_control(.control, length(X), call = call)
   if (.control$errors == "finish") {
     abort_argument("errors", "finish", "\"stop\" or \"collect\": a stream is taken while it runs")
   }
@@ -20,7 +24,7 @@ par_stream <- function(X, f, ..., ahead = "256MB", .on = getOption("regatta.on")
   stream$largest <- 0
   if (stream$n > 0) {
     task <- list(
-      verb = "par_stream", call = sys.call(), n = length(X), names = names(X),
+      verb = verb, call = call, n = length(X), names = names(X),
       loop = map_loop(X, f, args),
       replay = list(X = X, FUN = f, args = args)
     )

@@ -151,6 +151,9 @@ matrixgenerics_method <- function(margin, stat) {
   force(stat)
   function(x, rows = NULL, cols = NULL, na.rm = FALSE, ..., useNames = NA) {
     values <- h5_one(x, margin, stat, na.rm = na.rm, rows = rows, columns = cols)
+    # Extremes of integers are integers in matrixStats, too; those of nothing are infinite.
+    whole <- stat %in% c("min", "max") && h5_seed_type(x) == "integer" && !any(is.infinite(values))
+    if (whole) storage.mode(values) <- "integer"
     if (isTRUE(useNames)) values else unname(values)
   }
 }

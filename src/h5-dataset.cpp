@@ -129,7 +129,7 @@ void read_filters(const ListId& list, Facts* facts) {
 }  // namespace
 
 bool number_type(hid_t type, NumberType* number) {
-  *number = NumberType{Type::f64, false, false, false, false};
+  *number = NumberType{Type::f64, false, false, false, false, false};
   switch (H5Tget_class(type)) {
     case H5T_INTEGER: return integer_type(type, false, number);
     case H5T_BITFIELD: return integer_type(type, true, number);
@@ -142,6 +142,28 @@ bool number_type(hid_t type, NumberType* number) {
     }
     default: return false;
   }
+}
+
+bool number_type_of(hid_t dataset, hid_t type, NumberType* number) {
+  if (!number_type(type, number)) return false;
+  const char* const mode = "storage.mode";
+  if (number->type != Type::i8 || number->boolean || H5Tget_class(type) != H5T_INTEGER ||
+      H5Aexists(dataset, mode) <= 0) {
+    return true;
+  }
+  const AttributeId attribute(H5Aopen(dataset, mode, H5P_DEFAULT));
+  const TypeId text(H5Aget_type(attribute.get()));
+  const SpaceId space(H5Aget_space(attribute.get()));
+  char word[64] = "";
+  if (!text.valid() || H5Tget_class(text.get()) != H5T_STRING || H5Tis_variable_str(text.get()) != 0 ||
+      H5Tget_size(text.get()) >= sizeof word || H5Sget_simple_extent_npoints(space.get()) != 1 ||
+      H5Aread(attribute.get(), text.get(), word) < 0) {
+    return true;
+  }
+  number->boolean = number->coded = std::strcmp(word, "logical") == 0;
+  /* libhdf5 converts to numbers that have room for R's NA. */
+  if (number->coded) number->direct = false;
+  return true;
 }
 
 std::string type_name(const NumberType& number) { return number.boolean ? "boolean" : name_of(number.type); }
@@ -177,7 +199,7 @@ Facts read_facts(const Library& library, const FileId& file, const DatasetId& da
   facts.name = name;
   const TypeId type(H5Dget_type(dataset.get()));
   if (!type.valid()) throw failure(place(path, name) + ": " + library.reason(), path, name);
-  if (!number_type(type.get(), &facts.number)) {
+  if (!number_type_of(dataset.get(), type.get(), &facts.number)) {
     throw failure(place(path, name) + " holds " + class_words(H5Tget_class(type.get())) +
                       ", no numbers that R has a type for",
                   path, name);

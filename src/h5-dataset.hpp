@@ -23,7 +23,8 @@ struct NumberType {
   Type type;
   bool direct;  /* the bytes of the file are those of `type`, in one order or the other */
   bool swap;    /* in the other order */
-  bool boolean; /* an enumeration of FALSE = 0 and TRUE = 1 */
+  bool boolean; /* an enumeration of FALSE = 0 and TRUE = 1, or `coded` */
+  bool coded;   /* R's logicals as rhdf5 writes them: whole numbers of 8 bits, of which one stands for NA */
   bool bits;    /* a bit field, which the library converts to nothing but another */
 };
 
@@ -62,6 +63,10 @@ Facts read_facts(const Library& library, const FileId& file, const DatasetId& da
 
 /* The type of numbers; false if the elements are none. */
 bool number_type(hid_t type, NumberType* number);
+
+/* The same of a dataset, whose attributes may say that the numbers are logicals of R. */
+bool number_type_of(hid_t dataset, hid_t type, NumberType* number);
+const int missing_code = -128;
 
 }  // namespace h5
 }  // namespace regatta

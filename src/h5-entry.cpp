@@ -132,7 +132,7 @@ SEXP ffi_h5_values(SEXP path, SEXP name, SEXP attribute) {
       for (R_xlen_t i = 0; i < size; ++i) {
         const double value = values.numbers[static_cast<std::size_t>(i)];
         if (values.boolean) {
-          LOGICAL(out)[i] = value != 0.0;
+          LOGICAL(out)[i] = value == missing_code ? NA_LOGICAL : value != 0.0;
         } else if (values.whole) {
           INTEGER(out)[i] = static_cast<int>(value);
         } else {
@@ -368,9 +368,8 @@ static Plan plan_of(SEXP dim, SEXP chunk, SEXP type, SEXP level, SEXP shuffle) {
 
 SEXP ffi_h5_create(SEXP path, SEXP name, SEXP dim, SEXP chunk, SEXP type, SEXP level, SEXP shuffle) {
   return guarded([&] {
-    bool created = false;
-    create_dataset(string_of(path), string_of(name), plan_of(dim, chunk, type, level, shuffle), &created);
-    return r_logical(created);
+    create_dataset(string_of(path), string_of(name), plan_of(dim, chunk, type, level, shuffle));
+    return R_NilValue;
   });
 }
 

@@ -50,7 +50,7 @@ SEXP ffi_h5_sparse_stats(SEXP source, SEXP others, SEXP extents, SEXP groups, SE
 SEXP ffi_h5_sparse_read(SEXP source, SEXP others, SEXP extents, SEXP majors, SEXP minors, SEXP threads,
                         SEXP cache);
 
-/* A new dataset; whether the file is new, too. Extents are R's: rows, columns. */
+/* A new dataset, in a new file if there is none. Extents are R's: rows, columns. */
 SEXP ffi_h5_create(SEXP path, SEXP name, SEXP dim, SEXP chunk, SEXP type, SEXP level, SEXP shuffle);
 SEXP ffi_h5_remove(SEXP path, SEXP name);
 

@@ -35,7 +35,8 @@ void describe_dataset(hid_t id, Item* item) {
   const SpaceId space(H5Dget_space(id));
   const ListId list(H5Dget_create_plist(id));
   if (!type.valid() || !space.valid() || !list.valid()) return;
-  item->type = type_word(type.get());
+  NumberType number;
+  item->type = number_type_of(id, type.get(), &number) && number.coded ? type_name(number) : type_word(type.get());
   const int rank = H5Sget_simple_extent_ndims(space.get());
   std::vector<hsize_t> extents(static_cast<std::size_t>(std::max(rank, 0)) + 1);
   if (rank > 0) H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr);
@@ -199,7 +200,7 @@ bool read_values(const std::string& path, const std::string& name, const std::st
   try {
     if (H5Tget_class(type.get()) == H5T_STRING) {
       read_strings(from, type.get(), space.get(), size, values);
-    } else if (number_type(type.get(), &number) && !number.bits) {
+    } else if ((given.valid() ? number_type(type.get(), &number) : number_type_of(id, type.get(), &number)) && !number.bits) {
       values->boolean = number.boolean;
       values->whole = size_of(number.type) < 4 || number.type == Type::i32;
       if (number.type == Type::f16) values->whole = false;

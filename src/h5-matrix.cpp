@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 
 #include "h5-matrix.hpp"
+#include "h5-number.hpp"
 #include "h5-virtual.hpp"
 
 /* The elements of a dataset, tile by tile. Chunks with filters that are known here are read as they are stored and
@@ -100,6 +102,7 @@ void Matrix::choose_way(const Library& library) {
   }
   /* The library converts to what R needs anyway. */
   if (way_ == Way::library && facts_.number.type == Type::f16) facts_.number.type = Type::f32;
+  if (facts_.number.coded) facts_.number.type = Type::i32;
 }
 
 void Matrix::read_fill(const Library&) {
@@ -319,6 +322,13 @@ void Matrix::read_library(Tile* tile, Scratch& scratch) const {
     }
     throw failure(place(facts_.path, facts_.name) + " cannot be read: " + reason, facts_.path,
                   facts_.name);
+  }
+  if (facts_.number.coded) {
+    for (std::size_t k = 0; k < tile->slow * tile->fast; ++k) {
+      const std::int32_t missing = std::numeric_limits<std::int32_t>::min();
+      unsigned char* const at = scratch.elements.data() + k * size;
+      if (element_at<std::int32_t>(at, 0) == missing_code) std::memcpy(at, &missing, size);
+    }
   }
   tile->data = scratch.elements.data();
   tile->stride = tile->fast;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -48,7 +49,9 @@ T checked(double x, std::true_type) {
   const double low = static_cast<double>(std::numeric_limits<T>::min());
   const double high = static_cast<double>(std::numeric_limits<T>::max());
   if (!(x >= low && x <= high) || x != std::trunc(x)) {
-    throw std::range_error(std::isnan(x) ? "a missing value" : "the value " + std::to_string(x));
+    char words[48] = "a missing value";
+    if (!std::isnan(x)) std::snprintf(words, sizeof words, "the value %.15g", x);
+    throw std::range_error(words);
   }
   return static_cast<T>(x);
 }
@@ -148,11 +151,11 @@ class Deflater {
 
 }  // namespace
 
-void create_dataset(const std::string& path, const std::string& name, const Plan& plan, bool* created) {
+void create_dataset(const std::string& path, const std::string& name, const Plan& plan) {
   const Library library;
   struct stat info;
-  *created = stat(path.c_str(), &info) != 0;
-  FileId file = *created ? FileId(H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT))
+  const bool created = stat(path.c_str(), &info) != 0;
+  FileId file = created ? FileId(H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT))
                          : open_to_write(library, path);
   if (!file.valid()) throw failure("cannot create " + path + ": " + library.reason(), path);
   const hsize_t extents[2] = {plan.extent[0], plan.extent[1]}, chunk[2] = {plan.chunk[0], plan.chunk[1]};
@@ -166,7 +169,7 @@ void create_dataset(const std::string& path, const std::string& name, const Plan
                                      list.get(), H5P_DEFAULT));
   if (!dataset.valid()) {
     const std::string reason = library.reason();
-    if (*created) unlink(path.c_str());
+    if (created) unlink(path.c_str());
     const bool there = reason.find("name already exists") != std::string::npos;
     throw failure("cannot create " + place(path, name) + ": " + (there ? "it exists" : reason), path, name,
                   there ? "Choose another name, or remove the file." : "");
@@ -197,7 +200,7 @@ std::vector<std::vector<unsigned char>> encode_chunks(const Plan& plan, const Bl
           }
         });
       } catch (const std::range_error& error) {
-        throw std::runtime_error(std::string(error.what()) + " cannot be stored as " + name_of(plan.type));
+        throw failure(std::string(error.what()) + " cannot be stored as " + name_of(plan.type), "");
       }
       const bool shuffles = deflater && plan.shuffle && element > 1;
       if (shuffles) shuffle_bytes(plain.data(), size, element, shuffled.data());

@@ -21,8 +21,8 @@ struct Plan {
   bool shuffle;
 };
 
-/* Makes the dataset, and the file and the groups that it is in if there are none. `*created`: the file. */
-void create_dataset(const std::string& path, const std::string& name, const Plan& plan, bool* created);
+/* Makes the dataset, and the file and the groups that it is in if there are none. */
+void create_dataset(const std::string& path, const std::string& name, const Plan& plan);
 
 /* Takes the dataset out of the file again. */
 void remove_dataset(const std::string& path, const std::string& name);

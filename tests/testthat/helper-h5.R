@@ -44,6 +44,11 @@ h5_values_of <- function(rows, columns) {
   outer(seq_len(rows) - 1, seq_len(columns) - 1, function(j, i) (37 * i + 11 * j) %% 113)
 }
 
+datasets_of <- function(path) {
+  found <- h5_ls(path)
+  found$name[found$kind == "dataset"]
+}
+
 h5_error <- function(code) {
   testthat::expect_error(code, class = "regatta_error_h5")
 }

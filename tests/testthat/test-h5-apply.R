@@ -76,6 +76,59 @@ test_that("a function fills a dataset block by block, in order, in several proce
   refused(h5_write(1:3, path, "x"))
 })
 
+test_that("a new file has its name when it is complete, and not before", {
+  skip_without_h5()
+  folder <- withr::local_tempdir()
+  path <- file.path(folder, "new.h5")
+  there <- function() list.files(folder, all.files = TRUE, no.. = TRUE)
+  seen <- NULL
+  f <- function(rows, columns) {
+    cat(there(), "\n", file = file.path(dirname(folder), "seen"), append = TRUE)
+    matrix(1, length(rows), length(columns))
+  }
+  withr::defer(unlink(file.path(dirname(folder), "seen")))
+  m <- h5_fill(path, "x", c(6, 6), f, chunk = c(2, 2), memory = 1, .control = control)
+  expect_identical(there(), "new.h5")
+  expect_false("new.h5" %in% scan(file.path(dirname(folder), "seen"), "", quiet = TRUE))
+  expect_identical(m[6, 6], 1)
+  # Somebody else is quicker.
+  other <- file.path(folder, "other.h5")
+  quicker <- function(rows, columns) {
+    writeLines("theirs", other)
+    matrix(1, length(rows), length(columns))
+  }
+  expect_match(conditionMessage(h5_error(h5_fill(other, "x", c(2, 2), quicker, .control = control))), "cannot create .*other.h5: somebody else")
+  expect_identical(readLines(other), "theirs")
+  expect_setequal(there(), c("new.h5", "other.h5"))
+  # What is killed in the middle leaves no file of that name.
+  skip_if_not_installed("processx")
+  script <- withr::local_tempfile(lines = c(
+    "suppressWarnings(library(regatta))", "args <- commandArgs(TRUE)", "session <- Sys.getpid()",
+    "h5_fill(args[[1]], 'x', c(4, 4), chunk = c(2, 2), memory = 1, .control = par_control(workers = 1L), f = function(rows, columns) {",
+    "  if (columns[[1]] > 1) { tools::pskill(session, 9L); Sys.sleep(60) }", "  matrix(1, length(rows), length(columns))", "})"
+  ))
+  killed <- file.path(folder, "killed.h5")
+  run <- processx::run(file.path(R.home("bin"), "Rscript"), c("--vanilla", script, killed),
+    error_on_status = FALSE, timeout = 300 * slowness(), env = c("current", R_LIBS = paste(.libPaths(), collapse = ":"), R_TESTS = ""))
+  expect_identical(run$status, -9L)
+  expect_false(file.exists(killed))
+})
+
+test_that("errors of writing are those of the call that the user has made", {
+  skip_without_h5()
+  path <- withr::local_tempfile(fileext = ".h5")
+  call_of <- function(code) deparse(conditionCall(tryCatch(code, error = identity)))[[1L]]
+  expect_match(call_of(h5_write(matrix(300), path, "x", "uint8", .control = control)), "^h5_write\\(matrix")
+  expect_match(call_of(h5_fill(path, "x", c(2, 2), function(rows, columns) stop("no"), .control = control)), "^h5_fill\\(path")
+  expect_match(call_of(h5_write(1:3, path, "x")), "^h5_write\\(1:3")
+  expect_match(call_of(h5_write(matrix(1), path, "x", level = 99)), "^h5_write\\(matrix")
+  h5_write(matrix(1), path, "x", .control = control)
+  expect_match(call_of(h5_write(matrix(1), path, "x", .control = control)), "^h5_write\\(matrix")
+  error <- tryCatch(h5_write(matrix(c(1, 1e300), 1), withr::local_tempfile(), "x", "uint8", .control = control), error = identity)
+  expect_match(conditionMessage(error), "the value 1e+300 cannot be stored as uint8", fixed = TRUE)
+  expect_false(grepl("h5_call|ffi_", conditionMessage(error)))
+})
+
 test_that("a function is applied to blocks of whole chunks, in order", {
   m <- file_of("one.h5")
   x <- values
@@ -93,6 +146,8 @@ test_that("a function is applied to blocks of whole chunks, in order", {
   expect_identical(unname(do.call(rbind, rows)), x)
   expect_identical(h5_apply(t(m), 2, dim, memory = 1e6, .control = control), list(`1-61` = c(47L, 61L)))
   expect_error(h5_apply(m, 2, function(block) stop("bad block"), .control = control), "bad block")
+  expect_silent(h5_apply(m, 2, function(block) packageStartupMessage("attached"), .control = control))
+  expect_message(h5_apply(m, 2, function(block) message("said"), .control = control), "said")
   expect_error(h5_apply(m, 3, dim), class = "regatta_error_argument")
   expect_error(h5_apply(values, 2, dim), class = "regatta_error_argument")
 })

@@ -6,11 +6,6 @@ detritus <- detritus_snapshot()
 
 kept <- function(m) h5_cache_info(m)[["kept"]]
 
-datasets_of <- function(path) {
-  found <- h5_ls(path)
-  found$name[found$kind == "dataset"]
-}
-
 test_that("every type in every layout is the same from the cache", {
   skip_without_h5()
   path <- h5_file(files, "types.h5")
@@ -78,6 +73,7 @@ test_that("no more is kept than the budget allows, and results are the same", {
   expect_lte(info[["used"]], 700)
   expect_match(conditionMessage(h5_error(h5_cache(m, 100))), "no room")
   expect_error(h5_cache(m, -1), class = "regatta_error_argument")
+  expect_error(h5_cache(m, Inf), "a finite number of bytes", class = "regatta_error_argument")
   expect_error(h5_cache(m, "4000TB"), class = "regatta_error_memory")
   withr::local_options(regatta.shm_max = 1000)
   expect_error(h5_cache(m, "1MB"), class = "regatta_error_memory")

@@ -2,11 +2,6 @@
 files <- local_h5_files()
 detritus <- detritus_snapshot()
 
-datasets_of <- function(path) {
-  found <- h5_ls(path)
-  found$name[found$kind == "dataset"]
-}
-
 test_that("every type in every layout, filter and byte order has the values of the file", {
   skip_without_h5()
   path <- h5_file(files, "types.h5")
@@ -118,6 +113,34 @@ test_that("whole numbers above R's integers are right, or said to be rounded", {
   for (name in c("text", "fixed", "record")) {
     expect_match(conditionMessage(h5_error(h5_matrix(path, name))), "holds (strings|records)")
   }
+})
+
+test_that("logicals of R as rhdf5 writes them are logicals with missing values", {
+  skip_without_h5()
+  skip_if(!nzchar(h5_python()), "no Python with h5py")
+  path <- withr::local_tempfile(fileext = ".h5")
+  script <- paste(
+    "import h5py, sys, numpy as np", "f = h5py.File(sys.argv[1], 'w')",
+    "m = f.create_dataset('m', data=np.array([[1, -128], [0, 1], [1, 1]], 'i1'), chunks=(2, 1), compression='gzip')",
+    "v = f.create_dataset('obs/v', data=np.array([1, -128, 0], 'i1'))",
+    "o = f.create_dataset('other', data=np.array([[1, -128]], 'i1'))",
+    "[d.attrs.create('storage.mode', np.array([b'logical'], 'S8')) for d in (m, v)]",
+    "o.attrs.create('storage.mode', np.array([b'integer'], 'S8'))", "f['X'] = np.zeros((3, 2))", sep = "; "
+  )
+  expect_identical(system2(h5_python(), c("-c", shQuote(script), shQuote(path))), 0L)
+  x <- matrix(c(TRUE, NA, FALSE, TRUE, TRUE, TRUE), 2)
+  m <- h5_matrix(path, "m")
+  expect_identical(m[, ], x)
+  expect_identical(t(m)[2:3, 2:1], t(x)[2:3, 2:1])
+  expect_identical(h5_col_sums(m), colSums(x))
+  expect_identical(h5_row_sums(m, na.rm = TRUE), rowSums(x, na.rm = TRUE))
+  cached <- h5_cache(m, "1MB")
+  for (pass in 1:2) expect_identical(cached[, ], x)
+  h5_cache_drop(cached)
+  expect_identical(h5_annotation(h5_matrix(path, "X"), 2)$v, c(TRUE, NA, FALSE))
+  found <- h5_ls(path)
+  expect_identical(found$type[match(c("m", "obs/v", "other"), found$name)], c("boolean", "boolean", "int8"))
+  expect_identical(h5_matrix(path, "other")[, ], c(1L, -128L))
 })
 
 test_that("names are found where AnnData, Loom and HDF5Array keep them", {

@@ -22,8 +22,7 @@ test_that("statistics of both margins are those of R, for every type, layout and
   right <- h5_values_of(17, 23)
   rows <- expected_stats(right)
   columns <- expected_stats(t(right))
-  found <- h5_ls(path)
-  for (name in found$name[found$kind == "dataset"]) {
+  for (name in datasets_of(path)) {
     m <- h5_matrix(path, name)
     both <- h5_stats(m, 1:2, all_stats)
     expect_equal(both$rows, rows, tolerance = 1e-12, label = name)
@@ -60,7 +59,6 @@ test_that("rows, columns and groups are chosen", {
   expect_identical(h5_col_sums(m, rows = rows, columns = columns), colSums(x[rows, columns]))
   expect_identical(h5_col_sums(m, columns = c(5, 5, 1)), colSums(x[, c(5, 5, 1)]))
   expect_identical(h5_col_sums(t(m), rows = columns), colSums(t(x)[columns, ]))
-  expect_error(h5_col_sums(m, rows = c(1, 1)), class = "regatta_error_argument")
   expect_identical(h5_col_sums(m, rows = -(1:16)), x[17, ])
   groups <- factor(rep_len(c("u", "v", NA, "w"), 23), levels = c("w", "none", "v", "u"))
   by_group <- sapply(levels(groups), function(g) rowSums(x[, groups %in% g, drop = FALSE]))
@@ -111,6 +109,45 @@ test_that("what is missing makes a result missing, or is left out", {
       }
     }
   }
+})
+
+test_that("positions that come several times count as often", {
+  skip_without_h5()
+  path <- withr::local_tempfile(fileext = ".h5")
+  control <- par_control(workers = 1L, seed = FALSE)
+  x <- outer(1:31, 1:17, function(i, j) sin(i * j) * 10^(i %% 5))
+  x[4, ] <- c(NA, 1)[1 + (1:17 %% 3 > 0)]
+  x[9, 2] <- Inf
+  rownames(x) <- paste0("r", 1:31)
+  m <- h5_write(unname(x), path, "x", chunk = c(7, 5), .control = control)
+  dimnames(m) <- dimnames(x)
+  right_of <- function(x, na.rm) {
+    of <- function(f) apply(x, 2L, f, na.rm = na.rm)
+    suppressWarnings(data.frame(
+      sum = of(sum), mean = of(mean), var = of(stats::var), sd = of(stats::sd), min = of(min), max = of(max),
+      nnz = apply(x, 2L, function(column) if (na.rm || !anyNA(column)) sum(column != 0, na.rm = TRUE) else NA_real_),
+      count = colSums(!is.na(x))
+    ))
+  }
+  for (rows in list(c(2, 2, 5), c(4, 9, 4, 4, 9, 30), rep(1:31, 1:31), c(4, 4))) {
+    for (na.rm in c(FALSE, TRUE)) {
+      found <- h5_stats(m, 2, all_stats, rows = rows, na.rm = na.rm)
+      right <- right_of(x[rows, ], na.rm)
+      for (stat in all_stats) {
+        here <- is.finite(right[[stat]])
+        expect_equal(found[[stat]][here], right[[stat]][here], tolerance = 1e-12, label = stat)
+        expect_identical(is.na(found[[stat]]), is.na(right[[stat]]), label = stat)
+      }
+    }
+  }
+  columns <- c(3, 3, 17, 1, 3)
+  found <- h5_stats(m, 1:2, c("sum", "max"), rows = c(2, 2, 5), columns = columns)
+  part <- x[c(2, 2, 5), columns]
+  expect_equal(found$columns, data.frame(sum = colSums(part), max = apply(part, 2, max)), tolerance = 1e-13)
+  expect_equal(found$rows$sum, unname(rowSums(part)), tolerance = 1e-13)
+  expect_identical(row.names(found$rows), c("r2", "r2.1", "r5"))
+  expect_equal(h5_row_means(m, rows = "r2", columns = columns), c(r2 = mean(x[2, columns])))
+  expect_error(h5_stats(m, 1, columns = c(1, 1), groups = c("a", "b")), "more than once", class = "regatta_error_argument")
 })
 
 test_that("sums of whole numbers are exact, or said to be rounded", {
