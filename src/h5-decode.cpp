@@ -92,23 +92,12 @@ std::size_t unshuffle_8(const unsigned char* from, std::size_t count, unsigned c
 }
 #endif
 
-/* Bytes swapped within each word, as old versions of the library wrote the checksum on some
-   machines; the library accepts both. */
-std::uint32_t swap_in_words(std::uint32_t sum) {
-  return ((sum & 0x00ff00ffU) << 8) | ((sum >> 8) & 0x00ff00ffU);
-}
-
 DecodeResult check_fletcher32(const unsigned char* data, std::size_t* size) {
   if (*size < 4) return failed(Decoded::too_short, filter_fletcher32, *size, 4);
   *size -= 4;
-  const unsigned char* const at = data + *size;
-  const std::uint32_t stored = static_cast<std::uint32_t>(at[0]) |
-                               static_cast<std::uint32_t>(at[1]) << 8 |
-                               static_cast<std::uint32_t>(at[2]) << 16 |
-                               static_cast<std::uint32_t>(at[3]) << 24;
-  const std::uint32_t sum = fletcher32(data, *size);
-  if (stored == sum || stored == swap_in_words(sum)) return fine();
-  return failed(Decoded::checksum, filter_fletcher32);
+  Fletcher32 sum;
+  sum.add(data, *size);
+  return sum.is(data + *size) ? fine() : failed(Decoded::checksum, filter_fletcher32);
 }
 
 /* The format of liblzf: a control byte says how many bytes follow as they are (below 32), or how many
@@ -169,29 +158,39 @@ void swap_bytes(unsigned char* data, std::size_t count, std::size_t element) {
   }
 }
 
-std::uint32_t fletcher32(const unsigned char* data, std::size_t size) {
-  std::uint32_t one = 0, two = 0;
+void Fletcher32::fold() {
+  one_ = (one_ & 0xffff) + (one_ >> 16);
+  two_ = (two_ & 0xffff) + (two_ >> 16);
+}
+
+void Fletcher32::add(const unsigned char* data, std::size_t size) {
   std::size_t words = size / 2;
   while (words > 0) {
     /* 360 words are the most that cannot overflow 32 bits. */
     std::size_t part = std::min<std::size_t>(words, 360);
     words -= part;
     for (; part > 0; --part, data += 2) {
-      one += static_cast<std::uint32_t>(data[0] << 8 | data[1]);
-      two += one;
+      one_ += static_cast<std::uint32_t>(data[0] << 8 | data[1]);
+      two_ += one_;
     }
-    one = (one & 0xffff) + (one >> 16);
-    two = (two & 0xffff) + (two >> 16);
+    fold();
   }
   if (size % 2 == 1) {
-    one += static_cast<std::uint32_t>(*data) << 8;
-    two += one;
-    one = (one & 0xffff) + (one >> 16);
-    two = (two & 0xffff) + (two >> 16);
+    one_ += static_cast<std::uint32_t>(*data) << 8;
+    two_ += one_;
+    fold();
   }
-  one = (one & 0xffff) + (one >> 16);
-  two = (two & 0xffff) + (two >> 16);
-  return two << 16 | one;
+}
+
+bool Fletcher32::is(const unsigned char* at) const {
+  Fletcher32 end = *this;
+  end.fold();
+  const std::uint32_t sum = end.two_ << 16 | end.one_;
+  const std::uint32_t stored = static_cast<std::uint32_t>(at[0]) | static_cast<std::uint32_t>(at[1]) << 8 |
+                               static_cast<std::uint32_t>(at[2]) << 16 | static_cast<std::uint32_t>(at[3]) << 24;
+  /* Bytes swapped within each word, as old versions of the library wrote it on some machines; the library accepts
+     both. */
+  return stored == sum || stored == (((sum & 0x00ff00ffU) << 8) | ((sum >> 8) & 0x00ff00ffU));
 }
 
 bool can_decode(const std::vector<Filter>& filters) {

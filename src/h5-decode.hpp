@@ -73,8 +73,19 @@ void unshuffle(const unsigned char* from, std::size_t size, std::size_t element,
 /* Reverses the bytes of each element. */
 void swap_bytes(unsigned char* data, std::size_t count, std::size_t element);
 
-/* The checksum of HDF5's filter, over words of 16 bits with the high byte first. */
-std::uint32_t fletcher32(const unsigned char* data, std::size_t size);
+/* The checksum of HDF5's filter, over words of 16 bits with the high byte first. All parts but the last have an even
+   number of bytes. */
+class Fletcher32 {
+ public:
+  Fletcher32() : one_(0), two_(0) {}
+  void add(const unsigned char* data, std::size_t size);
+  /* Whether these four bytes are the checksum. */
+  bool is(const unsigned char* stored) const;
+
+ private:
+  void fold();
+  std::uint32_t one_, two_;
+};
 
 /* Can these filters be undone here? */
 bool can_decode(const std::vector<Filter>& filters);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 
@@ -23,6 +24,18 @@ namespace {
 /* Tiles of datasets without chunks are about that many elements. */
 const std::uint64_t tile_elements = 131072;
 
+/* Chunks of more bytes are read part by part where they can be, which takes two to four times as long but next to no
+   memory; a part has at most so many. Tests set the environment variable, so that their files may be small. */
+const std::uint64_t most_part = std::uint64_t(1) << 20;
+std::uint64_t most_chunk() {
+  const char* const text = std::getenv("REGATTA_H5_WHOLE_CHUNK");
+  const std::uint64_t given = text ? std::strtoull(text, nullptr, 10) : 0;
+  return given > 0 ? given : std::uint64_t(1) << 26;
+}
+
+/* So many chunks are open at a time. */
+const std::size_t most_streams = 32;
+
 std::uint64_t product(const std::vector<std::uint64_t>& numbers) {
   std::uint64_t all = 1;
   for (std::uint64_t number : numbers) {
@@ -35,8 +48,8 @@ std::uint64_t product(const std::vector<std::uint64_t>& numbers) {
 
 Matrix::Matrix(const std::string& path, const std::string& name,
                const std::vector<std::uint64_t>& plane, Cache* cache, const Shape* before)
-    : plane_(plane), slow_(1), fast_(1), tile_slow_(1), tile_fast_(1), way_(Way::library), fd_(-1),
-      at_(0) {
+    : plane_(plane), slow_(1), fast_(1), tile_slow_(1), tile_fast_(1), chunk_tiles_slow_(1),
+      chunk_tiles_fast_(1), way_(Way::library), fd_(-1), at_(0) {
   const Library library;
   FileId file = open_file(library, path);
   DatasetId dataset = open_dataset(library, file, path, name);
@@ -81,7 +94,7 @@ void Matrix::choose_way(const Library& library) {
   std::memset(fill_, 0, sizeof fill_);
   const bool plain = facts_.number.direct && !facts_.external;
   if (plain && facts_.layout == Layout::chunked && can_decode(facts_.filters)) {
-    way_ = Way::chunks;
+    way_ = cut_chunks() ? Way::streams : Way::chunks;
     read_fill(library);
     index_.reset(new ChunkIndex(facts_, plane_));
   } else if (plain && facts_.layout == Layout::contiguous) {
@@ -105,6 +118,40 @@ void Matrix::choose_way(const Library& library) {
   if (facts_.number.coded) facts_.number.type = Type::i32;
 }
 
+/* Makes tiles of parts of chunks, if these are too large and can be read so. */
+bool Matrix::cut_chunks() {
+  const std::uint64_t size = size_of(facts_.number.type);
+  if (product(facts_.chunk) <= most_chunk() / size || !can_stream(facts_.filters)) return false;
+  /* Where libhdf5 does not say where chunks are it reads the tiles, and it has no type for these. */
+  if (facts_.number.type == Type::f16) return false;
+  /* Lines go through all chunks side by side. */
+  if (tile_slow_ > 1 && (fast_ + tile_fast_ - 1) / tile_fast_ > most_streams) return false;
+  for (const Filter& filter : facts_.filters) {
+    if (filter.id == filter_shuffle && filter.values[0] != size) return false;
+  }
+  /* A tile is in one chunk. */
+  const auto part_of = [](std::uint64_t chunk, std::uint64_t extent, std::uint64_t most) {
+    if (chunk >= extent) return std::min(chunk, most);
+    std::uint64_t part = std::min(chunk, most);
+    while (chunk % part != 0) --part;
+    return part;
+  };
+  const std::uint64_t most = most_part / size;
+  std::uint64_t across = tile_fast_, down = 1;
+  if (tile_fast_ > most) {
+    across = part_of(tile_fast_, fast_, most);
+  } else {
+    down = part_of(tile_slow_, slow_, most / tile_fast_);
+  }
+  /* Chunks of an extent without a fitting divisor: parts would be too small. */
+  if (across * down < std::min(most, product(facts_.chunk)) / 64) return false;
+  chunk_tiles_slow_ = (tile_slow_ + down - 1) / down;
+  chunk_tiles_fast_ = (tile_fast_ + across - 1) / across;
+  tile_slow_ = down;
+  tile_fast_ = across;
+  return true;
+}
+
 void Matrix::read_fill(const Library&) {
   const ListId list(H5Dget_create_plist(dataset_.get()));
   const TypeId type(H5Dget_type(dataset_.get()));
@@ -116,6 +163,9 @@ void Matrix::read_fill(const Library&) {
 
 std::size_t Matrix::memory() const {
   const std::uint64_t size = size_of(facts_.number.type);
+  if (way_ == Way::streams) {
+    return static_cast<std::size_t>(2 * tile_slow_ * tile_fast_ * size + size * (2 * 65536 + 49152));
+  }
   if (way_ == Way::chunks) {
     const std::uint64_t bytes = product(facts_.chunk) * size;
     return static_cast<std::size_t>(bytes * (2 + facts_.filters.size() / 2));
@@ -178,6 +228,81 @@ bool Matrix::fetch_chunk(const std::vector<hsize_t>& offset, const Stored* known
   return true;
 }
 
+void Matrix::fail_decoding(const std::vector<hsize_t>& offset, const DecodeResult& result) const {
+  const std::string filter = filter_name(result.filter);
+  const std::string lengths = std::to_string(result.wanted) + " bytes were expected, ";
+  switch (result.how) {
+    case Decoded::checksum: fail_chunk(offset, filter + " checksum mismatch", filter);
+    case Decoded::damaged: fail_chunk(offset, filter + " data are damaged", filter);
+    case Decoded::too_short:
+      fail_chunk(offset, filter + (filter.empty() ? "" : ": ") + lengths + std::to_string(result.got) + " came out",
+                 filter);
+    default: fail_chunk(offset, filter + (filter.empty() ? "" : ": ") + lengths + "more came out", filter);
+  }
+}
+
+/* The number of the chosen plane among those of its chunk. */
+std::size_t Matrix::plane_in_chunk() const {
+  std::size_t number = 0;
+  for (std::size_t k = 0; k + 2 < facts_.chunk.size(); ++k) {
+    number = number * static_cast<std::size_t>(facts_.chunk[k]) + static_cast<std::size_t>(plane_[k] % facts_.chunk[k]);
+  }
+  return number;
+}
+
+void Matrix::read_stream(const Stored& stored, std::uint64_t i, std::uint64_t j, Scratch& scratch, Tile* tile) const {
+  const std::size_t size = size_of(facts_.number.type);
+  const Scratch::Number chunk(i / chunk_tiles_slow_, j / chunk_tiles_fast_), number(i, j);
+  const std::vector<hsize_t> offset = chunk_offset(facts_, plane_, chunk.first, chunk.second);
+  const std::size_t rank = facts_.chunk.size();
+  const std::uint64_t width = facts_.chunk[rank - 1], height = rank > 1 ? facts_.chunk[rank - 2] : 1;
+  tile->stride = static_cast<std::size_t>(tile_fast_);
+  const std::size_t count = tile->slow > 1 ? tile->slow * tile->stride : tile->fast;
+  if (scratch.streamed == number) {
+    tile->data = scratch.elements.data();
+    return;
+  }
+  scratch.streamed = Scratch::Number(UINT64_MAX, UINT64_MAX);
+  if (stored.size == 0) {
+    fill(count, scratch);
+    tile->data = scratch.elements.data();
+    return;
+  }
+  if (stored.size > facts_.file_size) {
+    fail_chunk(offset, "it is said to have " + std::to_string(stored.size) + " bytes, the file has " +
+                           std::to_string(facts_.file_size));
+  }
+  std::uint32_t mask = stored.mask;
+  for (std::size_t k = 0; facts_.plain_edges && k < offset.size(); ++k) {
+    if (offset[k] + facts_.chunk[k] > facts_.extents[k]) mask = UINT32_MAX;
+  }
+  const std::uint64_t line = plane_in_chunk() * height + i % chunk_tiles_slow_ * tile_slow_;
+  const std::uint64_t begin = (line * width + j % chunk_tiles_fast_ * tile_fast_) * size;
+  std::unique_ptr<ChunkStream>& stream = scratch.streams[chunk];
+  if (!stream || stream->position() > begin) {
+    /* One of many is begun anew when it is asked for again. */
+    while (scratch.streams.size() > most_streams) {
+      auto other = scratch.streams.begin();
+      if (other->first == chunk) ++other;
+      scratch.streams.erase(other);
+    }
+    const auto read = [this](unsigned char* to, std::size_t bytes, std::uint64_t at) {
+      pread_all(index_->fd(), to, bytes, at);
+    };
+    stream.reset(new ChunkStream(read, stored.at, stored.size, facts_.filters, mask, product(facts_.chunk) * size));
+  }
+  if (scratch.elements.size() < count * size) scratch.elements.resize(count * size);
+  const DecodeResult result = stream->read(begin, count * size, scratch.elements.data());
+  if (result.how != Decoded::fine) {
+    scratch.streams.erase(chunk);
+    fail_decoding(offset, result);
+  }
+  if (stream->position() == product(facts_.chunk) * size) scratch.streams.erase(chunk);
+  if (facts_.number.swap) swap_bytes(scratch.elements.data(), count, size);
+  scratch.streamed = number;
+  tile->data = scratch.elements.data();
+}
+
 void Matrix::read_chunk(const Stored* known, std::uint64_t i, std::uint64_t j, Scratch& scratch, Tile* tile) const {
   const std::vector<hsize_t> offset = chunk_offset(facts_, plane_, i, j);
   const std::size_t size = size_of(facts_.number.type);
@@ -197,25 +322,8 @@ void Matrix::read_chunk(const Stored* known, std::uint64_t i, std::uint64_t j, S
   const unsigned char* out = nullptr;
   const DecodeResult result =
       scratch.decoder.decode(facts_.filters, mask, scratch.stored.data(), stored, elements * size, &out);
-  if (result.how != Decoded::fine) {
-    const std::string filter = filter_name(result.filter);
-    const std::string lengths = std::to_string(result.wanted) + " bytes were expected, ";
-    switch (result.how) {
-      case Decoded::checksum: fail_chunk(offset, filter + " checksum mismatch", filter);
-      case Decoded::damaged: fail_chunk(offset, filter + " data are damaged", filter);
-      case Decoded::too_short:
-        fail_chunk(offset, filter + (filter.empty() ? "" : ": ") + lengths +
-                               std::to_string(result.got) + " came out", filter);
-      default: fail_chunk(offset, filter + (filter.empty() ? "" : ": ") + lengths + "more came out",
-                          filter);
-    }
-  }
-  std::size_t skip = 0;
-  for (std::size_t k = 0; k + 2 < facts_.chunk.size(); ++k) {
-    skip = skip * static_cast<std::size_t>(facts_.chunk[k]) +
-           static_cast<std::size_t>(plane_[k] % facts_.chunk[k]);
-  }
-  out += skip * plane * size;
+  if (result.how != Decoded::fine) fail_decoding(offset, result);
+  out += plane_in_chunk() * plane * size;
   if (facts_.number.swap) {
     /* What the decoder gave is its own or the stored bytes, both this thread's. */
     swap_bytes(const_cast<unsigned char*>(out), plane, size);
@@ -344,6 +452,7 @@ Located Matrix::locate(Tiles slow, Tiles fast) const {
   Located found;
   found.matrix_ = this;
   found.anywhere_ = way_ == Way::bytes;
+  found.in_order_ = false;
   if (cached_ && !found.anywhere_) {
     bool all = true;
     for (std::size_t a = 0; all && a < slow.size; ++a) {
@@ -355,14 +464,24 @@ Located Matrix::locate(Tiles slow, Tiles fast) const {
       return found;
     }
   }
-  if (way_ != Way::chunks) return found;
+  found.in_order_ = way_ == Way::streams;
+  if (way_ != Way::chunks && way_ != Way::streams) return found;
+  const auto chunks_of = [](Tiles tiles, std::uint64_t each) {
+    std::vector<std::uint64_t> chunks;
+    for (std::size_t k = 0; k < tiles.size; ++k) {
+      if (chunks.empty() || chunks.back() != tiles.at[k] / each) chunks.push_back(tiles.at[k] / each);
+    }
+    return chunks;
+  };
+  const std::vector<std::uint64_t> down = chunks_of(slow, chunk_tiles_slow_), across = chunks_of(fast, chunk_tiles_fast_);
   ChunkTable& table = found.chunks_;
-  table.slow_at = slow.at[0];
-  table.fast_at = fast.at[0];
-  table.width = static_cast<std::size_t>(fast.at[fast.size - 1] - fast.at[0]) + 1;
-  table.stored.assign((static_cast<std::size_t>(slow.at[slow.size - 1] - slow.at[0]) + 1) * table.width, Stored{0, 0, 0});
+  table.slow_at = down.front();
+  table.fast_at = across.front();
+  table.width = static_cast<std::size_t>(across.back() - across.front()) + 1;
+  table.stored.assign((static_cast<std::size_t>(down.back() - down.front()) + 1) * table.width, Stored{0, 0, 0});
   const Library library;
-  found.anywhere_ = index_->find(library, dataset_, slow, fast, &table);
+  found.anywhere_ = index_->find(library, dataset_, Tiles{down.data(), down.size()}, Tiles{across.data(), across.size()},
+                                 &table);
   return found;
 }
 
@@ -373,9 +492,19 @@ Tile Located::read(std::uint64_t i, std::uint64_t j, Scratch& scratch) const {
   tile.fast_at = j * from.tile_fast_;
   tile.slow = static_cast<std::size_t>(std::min(from.tile_slow_, from.slow_ - tile.slow_at));
   tile.fast = static_cast<std::size_t>(std::min(from.tile_fast_, from.fast_ - tile.fast_at));
-  if (from.cached_.get(i, j, scratch, &tile)) return tile;
+  if (from.cached_.get(i, j, scratch, &tile)) {
+    scratch.streamed = Scratch::Number(UINT64_MAX, UINT64_MAX);
+    return tile;
+  }
   switch (from.way_) {
     case Matrix::Way::chunks: from.read_chunk(anywhere_ ? &chunks_.at(i, j) : nullptr, i, j, scratch, &tile); break;
+    case Matrix::Way::streams:
+      if (anywhere_) {
+        from.read_stream(chunks_.at(i / from.chunk_tiles_slow_, j / from.chunk_tiles_fast_), i, j, scratch, &tile);
+      } else {
+        from.read_library(&tile, scratch);
+      }
+      break;
     case Matrix::Way::bytes: from.read_bytes(&tile, scratch); break;
     case Matrix::Way::library: from.read_library(&tile, scratch); break;
   }

@@ -2,13 +2,16 @@
 #define REGATTA_H5_MATRIX_HPP
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "h5-cache.hpp"
 #include "h5-decode.hpp"
 #include "h5-index.hpp"
+#include "h5-stream.hpp"
 
 /* The elements of a dataset, tile by tile. */
 
@@ -27,6 +30,10 @@ struct Scratch {
   Decoder decoder;
   std::vector<unsigned char> stored, elements, lines;
   Packing packing;
+  /* Chunks that are read part by part, by their number, and the tile that `elements` has of one. */
+  typedef std::pair<std::uint64_t, std::uint64_t> Number;
+  std::map<Number, std::unique_ptr<ChunkStream>> streams;
+  Number streamed = Number(UINT64_MAX, UINT64_MAX);
 };
 
 class Matrix;
@@ -35,7 +42,7 @@ class Matrix;
 class Located {
  public:
   /* How many of `threads` threads may read at once. With one it has to be R's. */
-  unsigned threads(unsigned threads) const { return anywhere_ ? threads : 1; }
+  unsigned threads(unsigned threads) const { return anywhere_ && !in_order_ ? threads : 1; }
 
   /* The tile in line `i` and column `j` of tiles. */
   Tile read(std::uint64_t i, std::uint64_t j, Scratch& scratch) const;
@@ -44,12 +51,14 @@ class Located {
   friend class Matrix;
   const Matrix* matrix_;
   bool anywhere_; /* no tile needs libhdf5 */
+  bool in_order_; /* tiles are parts of chunks, to be read one after another */
   ChunkTable chunks_;
 };
 
 /* A dataset as a matrix: the last index of the file runs along a line ("fast"), the one before it
    from line to line ("slow"); of further ones, a single value is chosen. One of rank 1 is one line.
-   Tiles are chunks where there are chunks. Made, asked and ended on R's thread. */
+   Tiles are chunks where there are chunks, or parts of chunks that are too large to be decoded at once. Made, asked
+   and ended on R's thread. */
 class Matrix {
  public:
   /* With a cache, tiles are taken from it, and given to it, as long as the file is what it was. With a shape, the
@@ -80,13 +89,17 @@ class Matrix {
 
  private:
   friend class Located;
-  enum class Way { library, chunks, bytes };
+  enum class Way { library, chunks, streams, bytes };
 
   void choose_way(const Library& library);
+  bool cut_chunks();
   void read_fill(const Library& library);
   [[noreturn]] void fail_chunk(const std::vector<hsize_t>& offset, const std::string& what,
                                const std::string& filter = "", const std::string& advice = "") const;
   void read_chunk(const Stored* known, std::uint64_t i, std::uint64_t j, Scratch& scratch, Tile* tile) const;
+  void read_stream(const Stored& stored, std::uint64_t i, std::uint64_t j, Scratch& scratch, Tile* tile) const;
+  [[noreturn]] void fail_decoding(const std::vector<hsize_t>& offset, const DecodeResult& result) const;
+  std::size_t plane_in_chunk() const;
   bool fetch_chunk(const std::vector<hsize_t>& offset, const Stored* known, Scratch& scratch, std::size_t* size,
                    std::uint32_t* mask) const;
   void read_bytes(Tile* tile, Scratch& scratch) const;
@@ -100,6 +113,7 @@ class Matrix {
   Facts facts_;
   std::vector<std::uint64_t> plane_; /* values of all indices but the last two */
   std::uint64_t slow_, fast_, tile_slow_, tile_fast_;
+  std::uint64_t chunk_tiles_slow_, chunk_tiles_fast_; /* tiles of a chunk along each axis */
   Way way_;
   int fd_;           /* of contiguous elements */
   std::uint64_t at_; /* where they are in it */

@@ -1,5 +1,7 @@
 # The files go when this file is over.
 files <- local_h5_files()
+# It sets an option of R when it is loaded.
+requireNamespace("Matrix", quietly = TRUE)
 detritus <- detritus_snapshot()
 
 all_stats <- c("sum", "mean", "var", "sd", "min", "max", "nnz", "count")
@@ -288,6 +290,141 @@ test_that("shapes without elements, vectors and planes have statistics", {
   expect_identical(h5_col_sums(h5_matrix(path, "none")), rep(-42, 5))
   expect_identical(h5_row_sums(h5_matrix(path, "three", plane = 2)), rowSums(h5_values_of(5, 6) + 1000))
   expect_identical(h5_row_vars(h5_matrix(path, "single")), NA_real_)
+})
+
+# A file with chunks of 9 to 19 MB: one over a matrix, two side by side of which the second is cut off, one without
+# filters, those of the vectors of a sparse matrix; and with three of the first kind that are damaged.
+giant_chunks <- function() {
+  skip_without_h5()
+  skip_if(!nzchar(h5_python()), "no Python with h5py")
+  # Chunks of more than 8 MiB are too large to be decoded at once.
+  withr::local_envvar(REGATTA_H5_WHOLE_CHUNK = 2^23, .local_envir = parent.frame())
+  path <- file.path(files, "giant.h5")
+  if (file.exists(path)) {
+    return(path)
+  }
+  script <- withr::local_tempfile(lines = c(
+    "import h5py, numpy as np, sys, zlib",
+    "i, j = np.ogrid[0:1500, 0:2500]",
+    "x = (((37 * i + 11 * j) % 113) * ((i + j) % 9 == 0)).astype('i4')",
+    "how = dict(compression='gzip', compression_opts=1)",
+    "def damaged(name, like, filters, raw, at):",
+    "    d = f.create_dataset(name, like.shape, 'i4', chunks=like.chunks, **filters)",
+    "    raw = bytearray(raw)",
+    "    raw[at] ^= 1",
+    "    d.id.write_direct_chunk((0, 0), bytes(raw))",
+    "with h5py.File(sys.argv[1], 'w') as f:",
+    "    one = f.create_dataset('one', data=x, chunks=x.shape, shuffle=True, fletcher32=True, **how)",
+    "    two = f.create_dataset('two', data=x, chunks=(1500, 1400), **how)",
+    "    plain = f.create_dataset('plain', data=x, chunks=x.shape)",
+    "    f.create_dataset('never', x.shape, 'i4', chunks=x.shape, fillvalue=3, **how)",
+    "    g = f.create_group('matrix')",
+    "    n = 2400000",
+    "    g.create_dataset('data', data=(np.arange(n) % 7 + 1).astype('i4'), chunks=(n,), shuffle=True, **how)",
+    "    g.create_dataset('indices', data=np.arange(n, dtype='i8') % 1200, chunks=(n,), shuffle=True, **how)",
+    "    g.create_dataset('indptr', data=np.arange(0, n + 1, 1200))",
+    "    g.create_dataset('shape', data=np.array([1200, 2000]))",
+    "    f.flush()",
+    "    raw = one.id.read_direct_chunk((0, 0))[1]",
+    "    damaged('fletcher', one, dict(shuffle=True, fletcher32=True, **how), raw, -1)",
+    "    damaged('deflate', plain, how, zlib.compress(x.tobytes(), 1), -1)",
+    "    damaged('shuffled', plain, dict(shuffle=True, **how), raw[:-4], -1)",
+    "    damaged('middle', plain, how, zlib.compress(x.tobytes(), 1), 100000)"
+  ))
+  expect_identical(system2(h5_python(), shQuote(c(script, path))), 0L)
+  path
+}
+
+test_that("chunks that are too large to be decoded at once are read part by part", {
+  path <- giant_chunks()
+  # The last index of the file runs along a column.
+  x <- outer(0:2499, 0:1499, function(j, i) ((37 * i + 11 * j) %% 113) * ((i + j) %% 9 == 0))
+  mean_of <- list(rows = rowMeans(x), columns = colMeans(x))
+  right <- list(
+    rows = data.frame(sum = rowSums(x), var = rowSums((x - mean_of$rows)^2) / 1499),
+    columns = data.frame(sum = colSums(x), var = rowSums((t(x) - mean_of$columns)^2) / 2499)
+  )
+  for (name in c("one", "two", "plain")) {
+    m <- h5_matrix(path, name)
+    found <- h5_stats(m, 1:2, c("sum", "var"), threads = 4L)
+    expect_equal(found, right, tolerance = 1e-12, label = name)
+    expect_identical(found$rows$sum, right$rows$sum, label = name)
+    expect_identical(h5_col_sums(m, columns = c(1500, 3), rows = 2:2499), colSums(x[2:2499, c(1500, 3)]), label = name)
+    expect_identical(m[c(2500, 1, 1400:1402), c(1500, 7)] + 0, x[c(2500, 1, 1400:1402), c(1500, 7)], label = name)
+
+    # With room for all parts, and for some.
+    for (budget in c("64MB", "1MB")) {
+      cached <- h5_cache(m, budget)
+      expect_identical(h5_stats(cached, 1:2, c("sum", "var")), found, label = name)
+      kept <- h5_cache_info(cached)
+      if (name != "plain") expect_gt(kept[["chunks"]], 10)
+      if (budget == "64MB") expect_identical(kept[["kept"]], kept[["chunks"]], label = name)
+      expect_identical(h5_stats(cached, 1:2, c("sum", "var")), found, label = name)
+      expect_identical(cached[c(2500, 1, 1400:1402), c(1500, 7)] + 0, x[c(2500, 1, 1400:1402), c(1500, 7)], label = name)
+      h5_cache_drop(cached)
+    }
+  }
+  expect_identical(h5_col_sums(h5_matrix(path, "never")), rep(7500, 1500))
+
+  for (name in c("fletcher", "deflate", "shuffled")) {
+    message <- sprintf("chunk \\(1, 1\\) of `%s`.*%s checksum mismatch", name, if (name == "fletcher") "fletcher32" else "deflate")
+    expect_match(conditionMessage(h5_error(h5_col_sums(h5_matrix(path, name)))), message)
+    # What is before the damage is not given out either.
+    expect_match(conditionMessage(h5_error(h5_matrix(path, name)[1:2, 1:2])), message)
+  }
+  expect_match(conditionMessage(h5_error(h5_col_sums(h5_matrix(path, "middle")))), "chunk \\(1, 1\\) of `middle`.*deflate")
+})
+
+test_that("vectors of a sparse matrix that are one large chunk each are read part by part", {
+  skip_if_not_installed("Matrix")
+  path <- giant_chunks()
+  x <- matrix(seq(0, 2399999) %% 7 + 1, 1200)
+  m <- h5_sparse(path)
+  found <- h5_stats(m, 1:2, c("sum", "nnz"), threads = 4L)
+  expect_identical(found$rows, data.frame(sum = rowSums(x), nnz = rep(2000, 1200)))
+  expect_identical(found$columns, data.frame(sum = colSums(x), nnz = rep(1200, 2000)))
+  chosen <- c(1990, 3, 1991, 1000, 4)
+  expect_equal(as.matrix(m[, chosen]), x[, chosen], ignore_attr = TRUE)
+  # Parts that are kept come between those that are read.
+  cached <- h5_cache(m, "1MB")
+  expect_identical(h5_stats(cached, 1:2, c("sum", "nnz")), found)
+  kept <- h5_cache_info(cached)
+  expect_gt(kept[["kept"]], 3)
+  expect_lt(kept[["kept"]], kept[["chunks"]])
+  expect_identical(h5_stats(cached, 1:2, c("sum", "nnz")), found)
+  expect_equal(as.matrix(cached[, chosen]), x[, chosen], ignore_attr = TRUE)
+})
+
+test_that("chunks that are too large to be decoded at once need little memory", {
+  skip_on_os(c("windows", "mac", "solaris"))
+  skip_if_not_installed("processx")
+  withr::local_preserve_seed()
+  path <- giant_chunks()
+  # The peak before is at least what the process has now, so the difference is at most what was needed.
+  child <- withr::local_tempfile(fileext = ".R", lines = c(
+    "suppressWarnings(library(regatta))",
+    "path <- commandArgs(TRUE)[[1L]]",
+    "peak <- function() {",
+    "  as.numeric(gsub('[^0-9]', '', grep('VmHWM', readLines('/proc/self/status'), value = TRUE))) / 1024",
+    "}",
+    "sums <- function(m) invisible(h5_stats(m, 1:2, 'sum', threads = 4L))",
+    "sums(h5_matrix(path, 'matrix/indptr'))",
+    "invisible(gc())",
+    "before <- peak()",
+    "for (name in c('one', 'two', 'plain')) sums(h5_matrix(path, name))",
+    "dense <- peak()",
+    "sums(h5_sparse(path))",
+    "cat(dense - before, peak() - before)"
+  ))
+  result <- processx::run(file.path(R.home("bin"), "Rscript"), c("--vanilla", child, path),
+    error_on_status = FALSE, timeout = 300 * slowness(),
+    env = c("current", R_LIBS = paste(.libPaths(), collapse = ":"), R_TESTS = "")
+  )
+  expect_identical(result$status, 0L, info = result$stderr)
+  needed <- scan(text = result$stdout, quiet = TRUE)
+  # Decoded at once, the dense ones need more than 30 MB, and the sparse one 60.
+  expect_lt(needed[[1L]], 16)
+  expect_lt(needed[[2L]], 32)
 })
 
 test_that("arguments are checked", {
