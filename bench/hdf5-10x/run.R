@@ -1,25 +1,17 @@
 # Claim: column sums of a sparse matrix in a file of 10x Genomics take a fifteenth of what TENxMatrix of HDF5Array
 # takes, and one row of it a fiftieth.
 source("bench/bench.R")
-source("bench/fork-common/peers.R")
-
-python <- c(Filter(function(p) nzchar(p) && system2(p, c("-c", shQuote("import h5py")), stderr = FALSE) == 0L,
-  c(Sys.which("python3"), "/usr/bin/python3")), "")[[1]]
-if (!nzchar(python)) stop("the file is made by Python with h5py and numpy, which is not installed", call. = FALSE)
+source("bench/hdf5-common/files.R")
 
 extent <- if (bench_short) c(27998, 1000) else c(27998, 8000)
-path <- file.path(Sys.getenv("REGATTA_BENCH_FILES", tempdir()), sprintf("10x-%d.h5", extent[[2]]))
-if (!file.exists(path)) {
-  status <- system2(python, shQuote(c("bench/hdf5-10x/make.py", path, extent[[1]], extent[[2]])))
-  if (status != 0L) stop("bench/hdf5-10x/make.py has failed", call. = FALSE)
-}
+path <- file.path(hdf5_folder, sprintf("10x-%d.h5", extent[[2]]))
+hdf5_make(path, "bench/hdf5-10x/make.py", path, extent[[1]], extent[[2]])
 m <- regatta::h5_sparse(path, dimnames = FALSE)
 row <- 12345L
 cached <- regatta::h5_cache(m, "2GB")
 invisible(regatta::h5_col_sums(cached, threads = 2L))
 
-needs <- c("DelayedMatrixStats", "HDF5Array", "rhdf5")
-there <- all(vapply(needs, requireNamespace, NA, quietly = TRUE))
+there <- all(vapply(hdf5_bioconductor, requireNamespace, NA, quietly = TRUE))
 if (there) {
   suppressPackageStartupMessages({
     library(DelayedMatrixStats)

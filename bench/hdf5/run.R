@@ -3,23 +3,14 @@
 # compared with inflating is processor time, which other load does not change.
 # The files are made once, in the folder that REGATTA_BENCH_FILES names or in a temporary one.
 source("bench/bench.R")
-source("bench/fork-common/peers.R")
-
-python <- c(Filter(function(p) nzchar(p) && system2(p, c("-c", shQuote("import h5py")), stderr = FALSE) == 0L,
-  c(Sys.which("python3"), "/usr/bin/python3")), "")[[1]]
-if (!nzchar(python)) stop("the files are made by Python with h5py and numpy, which is not installed", call. = FALSE)
+source("bench/hdf5-common/files.R")
 
 # As in the post, or a twentieth of it.
 extent <- if (bench_short) c(6000, 5000) else c(30000, 20000)
 rounds <- as.integer(Sys.getenv("REGATTA_BENCH_ROUNDS", if (bench_short) "5" else "3"))
 
-folder <- Sys.getenv("REGATTA_BENCH_FILES", file.path(tempdir(), "hdf5"))
-folder <- file.path(folder, paste(extent, collapse = "x"))
-if (!file.exists(file.path(folder, "zeros.h5"))) {
-  dir.create(folder, recursive = TRUE, showWarnings = FALSE)
-  status <- system2(python, shQuote(c("bench/hdf5/make.py", folder, format(extent, scientific = FALSE, trim = TRUE))))
-  if (status != 0L) stop("bench/hdf5/make.py has failed", call. = FALSE)
-}
+folder <- file.path(hdf5_folder, paste(extent, collapse = "x"))
+hdf5_make(file.path(folder, "zeros.h5"), "bench/hdf5/make.py", folder, extent[[1L]], extent[[2L]])
 
 # The limit needs a C compiler and both libraries.
 flags <- function(what) {
@@ -50,7 +41,7 @@ writeLines(c(
   "else:", "    with ProcessPoolExecutor(workers) as pool: sums = list(pool.map(part, lines))",
   "print(int(np.concatenate(sums).sum()))"
 ), h5py_script)
-h5py <- function(path, workers) function() as.numeric(system2(python, shQuote(c(h5py_script, path, workers)), stdout = TRUE))
+h5py <- function(path, workers) function() as.numeric(system2(hdf5_python, shQuote(c(h5py_script, path, workers)), stdout = TRUE))
 
 delayed <- function(path, how) {
   suppressPackageStartupMessages({
@@ -103,11 +94,12 @@ for (file in c("post.h5", "zeros.h5")) {
     peers <- list("regatta, 1 thread" = ours(m, what, 1L), "regatta, 2 threads" = ours(m, what, 2L))
     if (limited) peers <- c(peers, list("inflating alone, 1 thread" = limit(1L), "inflating alone, 2 threads" = limit(2L)))
     if (name == "column sums") {
-      peers <- c(peers, list("h5py, 1 process" = h5py(path, 1L), "h5py, 2 processes" = h5py(path, 2L)))
-      needs <- c("DelayedMatrixStats", "HDF5Array", "rhdf5")
+      if (nzchar(hdf5_python)) {
+        peers <- c(peers, list("h5py, 1 process" = h5py(path, 1L), "h5py, 2 processes" = h5py(path, 2L)))
+      }
       for (how in c("serial", "lapply", "mclapply")) {
         peer <- paste0("DelayedMatrixStats, ", c(serial = "serial", lapply = "lapply by 1000", mclapply = "mclapply by 1000")[[how]])
-        one <- bench_peer(peer, needs, NULL)
+        one <- bench_peer(peer, hdf5_bioconductor, NULL)
         if (length(one) > 0L) peers[[peer]] <- delayed(path, how)
       }
       total <- sum(peers[[1L]]()$sum)

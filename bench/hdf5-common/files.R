@@ -1,0 +1,21 @@
+# What benchmarks of HDF5 files share: where the files are, the Python that makes them, the peers of Bioconductor.
+
+hdf5_folder <- Sys.getenv("REGATTA_BENCH_FILES", file.path(tempdir(), "hdf5"))
+dir.create(hdf5_folder, recursive = TRUE, showWarnings = FALSE)
+
+hdf5_has_h5py <- function(python) {
+  nzchar(python) && system2(python, c("-c", shQuote("import h5py, numpy")), stderr = FALSE) == 0L
+}
+hdf5_python <- c(Filter(hdf5_has_h5py, c(Sys.which("python3"), "/usr/bin/python3")), "")[[1L]]
+
+# Runs a script that makes files, unless `made`, the last of them, is there.
+hdf5_make <- function(made, script, ...) {
+  if (file.exists(made)) return(invisible(made))
+  if (!nzchar(hdf5_python)) stop("files are made by Python with h5py and numpy, which is not installed", call. = FALSE)
+  dir.create(dirname(made), showWarnings = FALSE)
+  args <- vapply(list(...), format, "", scientific = FALSE, trim = TRUE)
+  if (system2(hdf5_python, shQuote(c(script, args))) != 0L) stop(script, " has failed", call. = FALSE)
+  invisible(made)
+}
+
+hdf5_bioconductor <- c("DelayedMatrixStats", "HDF5Array", "rhdf5")
