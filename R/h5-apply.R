@@ -2,7 +2,7 @@
 
 h5_apply <- function(m, margin, FUN, ..., memory = "64MiB", .on = getOption("regatta.on"),
                      .control = getOption("regatta.control", par_control())) {
-  blocks <- h5_chunks(m, margin, memory)
+  blocks <- h5_blocks(m, margin, memory)
   FUN <- match.fun(FUN)
   args <- list(...)
   check_dots(args, FUN)
@@ -16,16 +16,21 @@ h5_block_function <- function(m, margin, FUN) {
   force(m)
   force(margin)
   force(FUN)
-  function(range, ...) FUN(h5_block(m, margin, range), ...)
+  # A worker that attaches a package for a block says nothing of it: all the others would, too.
+  function(range, ...) suppressPackageStartupMessages(FUN(h5_block(m, margin, range), ...))
 }
 
 h5_chunks <- function(m, margin, memory = "64MiB") {
-  h5_needed()
-  check_h5_object(m)
+  h5_blocks(m, margin, memory)
+}
+
+h5_blocks <- function(m, margin, memory, call = rlang::caller_env()) {
+  h5_needed(call)
+  check_h5_object(m, call)
   if (!is_number(margin) || !margin %in% 1:2) {
-    abort_argument("margin", margin, "1 (blocks of rows) or 2 (blocks of columns)")
+    abort_argument("margin", margin, "1 (blocks of rows) or 2 (blocks of columns)", call = call)
   }
-  memory <- check_bytes(memory, "memory")
+  memory <- check_bytes(memory, "memory", call = call)
   extent <- dim(m)[[margin]]
   if (extent == 0) {
     return(data.frame(from = numeric(), to = numeric()))
@@ -65,7 +70,7 @@ check_h5_object <- function(m, call = rlang::caller_env()) {
 # Products with a thin matrix in memory: in blocks of columns, so that each chunk is decoded once.
 
 h5_product <- function(m, y, memory = "64MiB") {
-  blocks <- h5_chunks(m, 2L, memory)
+  blocks <- h5_blocks(m, 2L, memory)
   y <- h5_factor(y, ncol(m), "columns")
   total <- matrix(0, nrow(m), ncol(y), dimnames = h5_product_names(rownames(m), colnames(y)))
   for (k in seq_along(blocks$from)) {
@@ -79,7 +84,7 @@ h5_crossprod <- function(m, y = NULL, memory = "64MiB") {
   if (is.null(y)) {
     return(h5_gram(m, memory))
   }
-  blocks <- h5_chunks(m, 2L, memory)
+  blocks <- h5_blocks(m, 2L, memory)
   y <- h5_factor(y, nrow(m), "rows")
   total <- matrix(0, ncol(m), ncol(y), dimnames = h5_product_names(colnames(m), colnames(y)))
   for (k in seq_along(blocks$from)) {
@@ -94,13 +99,13 @@ h5_transpose <- function(block) {
   if (is.matrix(block)) t(block) else Matrix::t(block)
 }
 
-h5_gram <- function(m, memory) {
+h5_gram <- function(m, memory, call = rlang::caller_env()) {
   # Each block of rows has a part of every sum. A sparse matrix has one direction to be read in.
   fields <- unclass(m)
   if (inherits(m, "h5_sparse") && (fields$major == 2L) != fields$transposed) {
     return(h5_crossprod(m, as.matrix(h5_sparse_part(m, NULL, NULL)), memory))
   }
-  blocks <- h5_chunks(m, 1L, memory)
+  blocks <- h5_blocks(m, 1L, memory, call)
   total <- matrix(0, ncol(m), ncol(m), dimnames = h5_product_names(colnames(m), colnames(m)))
   for (k in seq_along(blocks$from)) {
     block <- h5_block(m, 1L, c(blocks$from[[k]], blocks$to[[k]]))

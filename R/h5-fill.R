@@ -5,8 +5,7 @@ h5_fill <- function(path, name, dim, f, type = "float64", chunk = NULL, level = 
                     memory = "64MiB", .on = getOption("regatta.on"),
                     .control = getOption("regatta.control", par_control())) {
   h5_needed()
-  force(path)
-  force(name)
+  list(path, name) # a missing one is an error of this call
   f <- match.fun(f)
   h5_fill_dataset("h5_fill", path, name, dim, f, type, chunk, level, shuffle, memory, .on, .control)
 }
@@ -80,8 +79,7 @@ h5_fill_finish <- function(to, call) {
 h5_write <- function(x, path, name, type = NULL, chunk = NULL, level = 3L, shuffle = TRUE, memory = "64MiB",
                      .on = getOption("regatta.on"), .control = getOption("regatta.control", par_control())) {
   h5_needed()
-  force(path)
-  force(name)
+  list(path, name) # a missing one is an error of this call
   if (length(dim(x)) != 2L || (is.matrix(x) && !(is.numeric(x) || is.logical(x)))) {
     abort_argument("x", x, "a matrix of numbers")
   }
@@ -138,7 +136,11 @@ h5_fill_blocks <- function(plan, memory) {
   blocks <- lapply(ranges[[2L]], function(columns) {
     lapply(ranges[[1L]], function(rows) list(rows = rows, columns = columns))
   })
-  unlist(blocks, recursive = FALSE)
+  blocks <- unlist(blocks, recursive = FALSE)
+  names(blocks) <- vapply(blocks, function(block) {
+    sprintf("%.0f-%.0f, %.0f-%.0f", block$rows[[1L]], block$rows[[2L]], block$columns[[1L]], block$columns[[2L]])
+  }, "")
+  blocks
 }
 
 h5_encoder <- function(f, plan) {

@@ -4,26 +4,31 @@ h5_stat_names <- c("sum", "mean", "var", "sd", "min", "max", "nnz", "count")
 
 h5_stats <- function(m, margin, stats = c("sum", "mean"), na.rm = FALSE, groups = NULL, rows = NULL,
                      columns = NULL, threads = NULL, memory = "64MiB", progress = FALSE) {
-  h5_needed()
-  if (!inherits(m, "h5_sparse")) check_h5_matrix(m)
-  stats <- check_subset(stats, "stats", h5_stat_names)
-  margin <- h5_check_margin(margin)
+  h5_reduce(rlang::current_env(), m, margin, stats, na.rm, groups, rows, columns, threads, memory, progress)
+}
+
+# `call`: the frame of the function that the user has called.
+h5_reduce <- function(call, m, margin, stats, na.rm = FALSE, groups = NULL, rows = NULL, columns = NULL,
+                      threads = NULL, memory = "64MiB", progress = FALSE) {
+  h5_needed(call)
+  check_h5_object(m, call)
+  stats <- check_subset(stats, "stats", h5_stat_names, call = call)
+  margin <- h5_check_margin(margin, call)
   if (!is.null(groups) && length(margin) != 1L) {
-    abort_argument("groups", groups, "`NULL` where statistics of rows and columns are asked for")
+    abort_argument("groups", groups, "`NULL` where statistics of rows and columns are asked for", call = call)
   }
   what <- list(
-    margin = margin, stats = stats, na_rm = check_flag(na.rm, "na.rm"),
-    threads = h5_threads(threads), memory = check_bytes(memory, "memory"),
-    progress = check_flag(progress, "progress")
+    margin = margin, stats = stats, na_rm = check_flag(na.rm, "na.rm", call = call),
+    threads = h5_threads(threads, call), memory = check_bytes(memory, "memory", call = call),
+    progress = check_flag(progress, "progress", call = call)
   )
-  user <- rlang::current_env()
-  chosen <- Map(function(at, k) if (!is.null(at)) h5_positions(at, m, k, user), list(rows, columns), 1:2)
+  chosen <- Map(function(at, k) if (!is.null(at)) h5_positions(at, m, k, call), list(rows, columns), 1:2)
   reduced <- if (length(margin) == 1L) 3L - margin else margin
   if (any(vapply(chosen[reduced], anyDuplicated, 0L) > 0L)) {
-    return(h5_repeated(m, chosen, groups, what))
+    return(h5_repeated(m, chosen, groups, what, call))
   }
-  axes <- h5_axes(m, chosen, groups, margin)
-  found <- h5_totals(m, axes, what)
+  axes <- h5_axes(m, chosen, groups, margin, call)
+  found <- h5_totals(m, axes, what, call)
   results <- lapply(margin, function(k) h5_table(found[[k]], axes, k, what, m))
   if (any(vapply(found[margin], function(f) f$rounded, NA))) warning(warning_rounded(h5_place(m)))
   if (length(margin) == 1L) results[[1L]] else stats::setNames(results, c("rows", "columns"))
@@ -39,7 +44,7 @@ h5_check_margin <- function(margin, call = rlang::caller_env()) {
 
 # For each of the two dimensions: `chosen`, positions or NULL for all; `group`, NULL or the group of
 # each index from 0, -1 for none; `count` of groups, and their `levels`.
-h5_axes <- function(m, chosen, groups, margin, call = rlang::caller_env()) {
+h5_axes <- function(m, chosen, groups, margin, call) {
   lapply(1:2, function(k) {
     name <- c("rows", "columns")[[k]]
     positions <- chosen[[k]]
@@ -76,7 +81,7 @@ h5_check_groups <- function(groups, size, name, call) {
 }
 
 # A list of two: what the C++ side has found for rows and for columns.
-h5_totals <- function(m, axes, what, call = rlang::caller_env()) {
+h5_totals <- function(m, axes, what, call) {
   if (inherits(m, "h5_sparse")) {
     return(h5_sparse_totals(m, axes, what, call))
   }
@@ -142,23 +147,26 @@ h5_frame <- function(columns, names) {
 
 # Of positions that are to be added up several times, those that come equally often are a group: their statistics
 # count so often.
-h5_repeated <- function(m, chosen, groups, what, call = rlang::caller_env()) {
+h5_repeated <- function(m, chosen, groups, what, call) {
   if (!is.null(groups)) {
     must <- "`NULL` where a row or column is to be added up more than once"
     abort_argument("groups", groups, must, call = call)
   }
+  again <- function(margin, stats, groups, chosen) {
+    h5_reduce(
+      call, m, margin, stats, what$na_rm, groups, chosen[[1L]], chosen[[2L]], what$threads, what$memory, what$progress
+    )
+  }
   one <- function(margin) {
     other <- chosen[[3L - margin]]
     if (anyDuplicated(other) == 0L) {
-      return(h5_stats(m, margin, what$stats, what$na_rm, NULL, chosen[[1L]], chosen[[2L]], what$threads, what$memory, what$progress))
+      return(again(margin, what$stats, NULL, chosen))
     }
     at <- unique(other)
     times <- factor(tabulate(match(other, at), length(at)))
     weight <- as.numeric(levels(times))
     chosen[[3L - margin]] <- at
-    by <- h5_stats(m, margin, h5_stat_names[h5_stat_names != "sd"], what$na_rm, times, chosen[[1L]], chosen[[2L]],
-      what$threads, what$memory, what$progress
-    )
+    by <- again(margin, setdiff(h5_stat_names, "sd"), times, chosen)
     total <- function(values) drop(values %*% weight)
     found <- list(sum = total(by$sum), nnz = total(by$nnz), count = total(by$count))
     found$mean <- found$sum / found$count
@@ -177,8 +185,8 @@ h5_repeated <- function(m, chosen, groups, what, call = rlang::caller_env()) {
 }
 
 # One statistic as a vector, or as a matrix with a column for each group.
-h5_one <- function(m, margin, stat, ..., rows = NULL, columns = NULL) {
-  found <- h5_stats(m, margin, stat, ..., rows = rows, columns = columns)
+h5_one <- function(m, margin, stat, ..., rows = NULL, columns = NULL, call = rlang::caller_env()) {
+  found <- h5_reduce(call, m, margin, stat, ..., rows = rows, columns = columns)
   values <- found[[1L]]
   names <- dimnames(m)[[margin]]
   if (is.data.frame(found) && !is.null(names)) {
@@ -188,17 +196,17 @@ h5_one <- function(m, margin, stat, ..., rows = NULL, columns = NULL) {
   values
 }
 
-h5_col_sums <- function(m, ...) h5_one(m, 2L, "sum", ...)
-h5_col_means <- function(m, ...) h5_one(m, 2L, "mean", ...)
-h5_col_vars <- function(m, ...) h5_one(m, 2L, "var", ...)
-h5_col_sds <- function(m, ...) h5_one(m, 2L, "sd", ...)
-h5_col_mins <- function(m, ...) h5_one(m, 2L, "min", ...)
-h5_col_maxs <- function(m, ...) h5_one(m, 2L, "max", ...)
-h5_col_nnz <- function(m, ...) h5_one(m, 2L, "nnz", ...)
-h5_row_sums <- function(m, ...) h5_one(m, 1L, "sum", ...)
-h5_row_means <- function(m, ...) h5_one(m, 1L, "mean", ...)
-h5_row_vars <- function(m, ...) h5_one(m, 1L, "var", ...)
-h5_row_sds <- function(m, ...) h5_one(m, 1L, "sd", ...)
-h5_row_mins <- function(m, ...) h5_one(m, 1L, "min", ...)
-h5_row_maxs <- function(m, ...) h5_one(m, 1L, "max", ...)
-h5_row_nnz <- function(m, ...) h5_one(m, 1L, "nnz", ...)
+h5_col_sums <- function(m, ...) h5_one(m, margin = 2L, stat = "sum", ...)
+h5_col_means <- function(m, ...) h5_one(m, margin = 2L, stat = "mean", ...)
+h5_col_vars <- function(m, ...) h5_one(m, margin = 2L, stat = "var", ...)
+h5_col_sds <- function(m, ...) h5_one(m, margin = 2L, stat = "sd", ...)
+h5_col_mins <- function(m, ...) h5_one(m, margin = 2L, stat = "min", ...)
+h5_col_maxs <- function(m, ...) h5_one(m, margin = 2L, stat = "max", ...)
+h5_col_nnz <- function(m, ...) h5_one(m, margin = 2L, stat = "nnz", ...)
+h5_row_sums <- function(m, ...) h5_one(m, margin = 1L, stat = "sum", ...)
+h5_row_means <- function(m, ...) h5_one(m, margin = 1L, stat = "mean", ...)
+h5_row_vars <- function(m, ...) h5_one(m, margin = 1L, stat = "var", ...)
+h5_row_sds <- function(m, ...) h5_one(m, margin = 1L, stat = "sd", ...)
+h5_row_mins <- function(m, ...) h5_one(m, margin = 1L, stat = "min", ...)
+h5_row_maxs <- function(m, ...) h5_one(m, margin = 1L, stat = "max", ...)
+h5_row_nnz <- function(m, ...) h5_one(m, margin = 1L, stat = "nnz", ...)

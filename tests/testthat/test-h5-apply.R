@@ -102,6 +102,7 @@ test_that("a new file has its name when it is complete, and not before", {
   expect_setequal(there(), c("new.h5", "other.h5"))
   # What is killed in the middle leaves no file of that name.
   skip_if_not_installed("processx")
+  withr::local_preserve_seed()
   script <- withr::local_tempfile(lines = c(
     "suppressWarnings(library(regatta))", "args <- commandArgs(TRUE)", "session <- Sys.getpid()",
     "h5_fill(args[[1]], 'x', c(4, 4), chunk = c(2, 2), memory = 1, .control = par_control(workers = 1L), f = function(rows, columns) {",
@@ -125,6 +126,7 @@ test_that("errors of writing are those of the call that the user has made", {
   h5_write(matrix(1), path, "x", .control = control)
   expect_match(call_of(h5_write(matrix(1), path, "x", .control = control)), "^h5_write\\(matrix")
   error <- tryCatch(h5_write(matrix(c(1, 1e300), 1), withr::local_tempfile(), "x", "uint8", .control = control), error = identity)
+  expect_match(conditionMessage(error), "(\"1-1, 1-2\")", fixed = TRUE)
   expect_match(conditionMessage(error), "the value 1e+300 cannot be stored as uint8", fixed = TRUE)
   expect_false(grepl("h5_call|ffi_", conditionMessage(error)))
 })

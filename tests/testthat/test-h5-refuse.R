@@ -51,6 +51,22 @@ test_that("what cannot be opened or written says why", {
   expect_match(says(h5_matrix(short, "x")), "truncated file.*copy it anew")
 })
 
+test_that("mistakes are errors of the call that the user has made", {
+  skip_without_h5()
+  m <- h5_matrix(h5_file(files, "types.h5"), "fletcher/le-i4")
+  call_of <- function(code) as.character(conditionCall(tryCatch(code, error = identity))[[1L]])
+  expect_identical(call_of(h5_col_sums("F")), "h5_col_sums")
+  expect_identical(call_of(h5_row_vars(m, columns = 99)), "h5_row_vars")
+  expect_identical(call_of(h5_stats(m, 3)), "h5_stats")
+  expect_identical(call_of(h5_stats(m, 1, rows = 99)), "h5_stats")
+  expect_identical(call_of(h5_apply(m, sum)), "h5_apply")
+  expect_identical(call_of(h5_chunks(m, 3)), "h5_chunks")
+  expect_identical(call_of(h5_product(1, m)), "h5_product")
+  expect_identical(call_of(h5_crossprod(m, m)), "h5_crossprod")
+  expect_identical(call_of(h5_write(matrix(1))), "h5_write")
+  expect_error(h5_col_sums(m, margin = 1), "\"margin\" matched by multiple")
+})
+
 test_that("a file without permission says so", {
   skip_without_h5()
   skip_if(detritus_uid() == 0, "root may read everything")
