@@ -22,11 +22,20 @@ mean.h5_matrix <- function(x, ...) h5_refuse_compute("mean", sys.call(-1L))
   h5_refuse("a matrix in a file is not written to.", "`h5_write()` and `h5_fill()` make another one.", sys.call(-1L))
 }
 
+# R would put the fields of the objects side by side.
+rbind.h5_matrix <- function(..., deparse.level = 1) {
+  advice <- "Read them, `m[, ]`, or put together delayed arrays: `rbind(DelayedArray(a), DelayedArray(b))`."
+  h5_refuse("matrices in files are not put together.", advice, sys.call(-1L))
+}
+cbind.h5_matrix <- rbind.h5_matrix
+
 Ops.h5_sparse <- Ops.h5_matrix
 Math.h5_sparse <- Math.h5_matrix
 Summary.h5_sparse <- Summary.h5_matrix
 mean.h5_sparse <- mean.h5_matrix
 `[<-.h5_sparse` <- `[<-.h5_matrix`
+rbind.h5_sparse <- rbind.h5_matrix
+cbind.h5_sparse <- cbind.h5_matrix
 
 # Names are the object's own, not the file's.
 `dimnames<-.h5_matrix` <- function(x, value) {

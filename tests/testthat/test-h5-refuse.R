@@ -18,6 +18,8 @@ test_that("arithmetic and assignment say what to use", {
     "`+` does not compute with a matrix in a file.\nRead what you need, `m[i, j]`, take `h5_stats()`, `h5_apply()` or ",
     "`h5_product()`, or `DelayedArray(m)` of Bioconductor."
   ))
+  expect_match(says(rbind(m, 1)), "not put together.\nRead them", fixed = TRUE)
+  expect_error(cbind(a = 1:17, m), class = "regatta_error_h5")
   expect_match(says(m[1, 1] <- 2), "is not written to.\n`h5_write()`", fixed = TRUE)
 })
 
