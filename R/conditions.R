@@ -329,6 +329,11 @@ warning_workers <- function(started, wanted, reason) {
   new_warning("regatta_warning_workers", message, started = started, wanted = wanted)
 }
 
+warning_here <- function(reason) {
+  message <- sprintf("no worker could be started: %s. The elements run in this process, one after the other.", reason)
+  new_warning("regatta_warning_here", message, reason = reason)
+}
+
 warning_globals <- function() {
   message <- paste(
     "the workers were not forked and have no variables of the workspace: those that the code uses are",

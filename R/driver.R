@@ -15,7 +15,7 @@ element_states <- c(pending = 0L, done = 1L, error = 2L, death = 3L, timeout = 4
 #   inherit             TRUE: workers are to have all that the session has
 #   beside              how many runs of one worker are to be there at a time, this one among them
 #   limit_signal        the signal for an element over a limit, in place of the usual steps
-run_new <- function(task, on, control) {
+run_new <- function(task, on, control, seed = rng_base(control$seed)) {
   where <- where_to_run(on, control, task$call, isTRUE(task$inherit))
   on <- where$on
   control <- where$control
@@ -27,7 +27,7 @@ run_new <- function(task, on, control) {
   wanted <- if (is.null(control$workers)) offered$usual else control$workers
   run$places <- as.integer(min(wanted, offered$most, task$n))
   run$share <- max(1L, as.integer(workers_available()) %/% max(run$places, task$beside))
-  run$seed <- rng_base(control$seed)
+  run$seed <- seed
   run$values <- vector("list", task$n)
   run$status <- integer(task$n)
   run$done <- 0
@@ -60,9 +60,34 @@ run_map <- function(task, on, control) {
   run_result(run)
 }
 
-# From the first worker to the record of the run; leaves nothing behind, however it is left.
-run_through <- function(task, on, control) {
-  run <- run_new(task, on, control)
+# The run when it is over. One that has got no worker at all is done in this process, if the user allows it, with the
+# same random numbers: `seed` is drawn once, by the first that needs it.
+run_through <- function(task, on, control, seed = rng_base(control$seed)) {
+  # Limits cannot be watched in this process.
+  if (control$no_workers == "stop" || limits_any(list(control = control))) {
+    return(run_on(task, on, control, seed))
+  }
+  attempt <- new.env(parent = emptyenv())
+  got <- tryCatch(run_on(task, on, control, seed, attempt), regatta_error_start = identity)
+  if (!inherits(got, "condition")) {
+    return(got)
+  }
+  if (!is.null(attempt$run) && run_has_begun(attempt$run)) signal_error(got)
+  warning(warning_here(got$reason))
+  # Not within the handler, whose frames would be in the tracebacks of elements.
+  run_on(task, structure(list(), class = "regatta_session"), control, seed)
+}
+
+# Whether any element may have been run.
+run_has_begun <- function(run) {
+  run$done > 0 || length(run$errors) > 0L || any(run$tasks$tries > 1L) || any(!is.na(run$tasks$start))
+}
+
+# From the first worker to the record of the run; leaves nothing behind, however it is left. `attempt` is told of the
+# run before anything is started.
+run_on <- function(task, on, control, seed, attempt = NULL) {
+  run <- run_new(task, on, control, seed)
+  if (!is.null(attempt)) attempt$run <- run
   on.exit(run_close(run))
   run$executor$guard({
     run_start(run)

@@ -3,7 +3,8 @@
 # session.
 #
 # `on` is list(element, muffle): a function of an element's number, and whether messages and warnings stay
-# in the element once they are noted, or are signalled where they arise as well.
+# in the element once they are noted, or are signalled where they arise as well. Without these it runs the loop of the
+# task, as a worker does.
 
 workers_offered.regatta_session <- function(on) list(usual = 1L, most = 1L)
 
@@ -14,7 +15,8 @@ new_executor.regatta_session <- function(on, plan) {
   session$elements <- session$tries <- numeric()
   session$detailed <- 0L
   session$events <- list()
-  seed <- if (!is.null(plan$seed)) globalenv()$.Random.seed
+  seed <- globalenv()$.Random.seed
+  kinds <- RNGkind()
   list(
     kind = "session",
     start = function(workers, places) {
@@ -31,7 +33,8 @@ new_executor.regatta_session <- function(on, plan) {
     measure = function(worker, what) measure_here(Sys.getpid(), what),
     guard = function(code) code,
     stop = function() {
-      if (!is.null(seed)) {
+      if (!is.null(plan$seed)) {
+        suppressWarnings(RNGkind(kinds[[1L]], kinds[[2L]], kinds[[3L]]))
         rng_use(seed)
       }
       list(worker = session$worker, peak = NA_real_)
@@ -58,15 +61,21 @@ session_poll <- function(session) {
 session_run <- function(session) {
   plan <- session$plan
   until <- .Call(ffi_clock) + 0.02
-  evaluate_begin(plan$control, plan$seed, session$on$muffle)
+  on <- session$on
+  muffle <- if (is.null(on$muffle)) c(message = TRUE, warning = TRUE) else on$muffle
+  evaluate_begin(plan$control, plan$seed, muffle)
   evaluator$session <- TRUE
   evaluator$detailed <- session$detailed
+  # What a loop prints is known to be of an element if it runs that alone.
+  is_loop <- is.null(on$element)
+  left <- if (is_loop && plan$control$stdout != "relay") 1L else Inf
   evaluate_through(
     take = function() {
       told <- vapply(session$events, function(event) is.null(event[["values"]]), NA)
-      if (length(session$elements) == 0L || any(told) || .Call(ffi_clock) > until) {
+      if (length(session$elements) == 0L || any(told) || left == 0 || .Call(ffi_clock) > until) {
         return(NULL)
       }
+      left <<- left - 1
       next_one <- as.numeric(c(session$elements[[1L]], session$tries[[1L]]))
       session$elements <- session$elements[-1L]
       session$tries <- session$tries[-1L]
@@ -75,9 +84,23 @@ session_run <- function(session) {
     tell = function(...) session_tell(session, evaluate_event(session$worker, ...)),
     bytes = FALSE
   )
-  env <- list2env(list(session = session), parent = topenv())
-  evaluate_all(function() .Call(ffi_evaluator_run, quote(session_element(session, i)), env))
+  if (is_loop) {
+    session_loop(session, plan$loop)
+  } else {
+    env <- list2env(list(session = session), parent = topenv())
+    evaluate_all(function() .Call(ffi_evaluator_run, quote(session_element(session, i)), env))
+  }
   session$detailed <- evaluator$detailed
+}
+
+# An element's output is told before its end.
+session_loop <- function(session, loop) {
+  before <- length(session$events)
+  session_with_output(session, session$elements[[1L]], evaluate_all(loop))
+  events <- session$events
+  rank <- vapply(events, function(event) if (event$type == "output") 1L else 2L, 0L)
+  rank[seq_len(before)] <- 0L
+  session$events <- events[order(rank)]
 }
 
 session_element <- function(session, i) {

@@ -27,7 +27,8 @@ par_control <- function(...,
                         shm = TRUE,
                         shm_min = "64KB",
                         share_min = "1MB",
-                        copy = FALSE) {
+                        copy = FALSE,
+                        no_workers = c("stop", "here")) {
   # Every call that is given no settings asks for these.
   is_default <- nargs() == 0L && is.null(getOption("regatta.dump_file"))
   if (is_default && !is.null(the$defaults)) {
@@ -61,7 +62,8 @@ par_control <- function(...,
     shm = check_flag(shm, "shm"),
     shm_min = check_bytes(shm_min, "shm_min", zero = TRUE),
     share_min = check_bytes(share_min, "share_min", zero = TRUE),
-    copy = check_flag(copy, "copy")
+    copy = check_flag(copy, "copy"),
+    no_workers = check_choice(no_workers, "no_workers", c("stop", "here"))
   )
   control <- structure(control, class = "regatta_control")
   if (is_default) the$defaults <- control
