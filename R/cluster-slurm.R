@@ -62,22 +62,14 @@ srun_launch <- function(pool, at, numbers, rscript, env, srun) {
   launch_start(command, line, at, "srun")
 }
 
-# One job, an array with a task for each of the hosts. What is started here waits for its end, and ends it
-# when it is ended itself or the session is gone.
+# One job, an array with a task for each of the hosts.
 sbatch_launch <- function(pool, at, numbers, rscript, env, sbatch, template) {
   line <- remote_line(pool, pool$address, pool$port, sprintf("$SLURM_ARRAY_TASK_ID+%.0f", numbers[[1L]]))
-  job <- c(
-    "#!/bin/sh", "#SBATCH --job-name=regatta", "#SBATCH --output=/dev/null",
-    template[startsWith(template, "#SBATCH")], sprintf("#SBATCH --array=0-%d", length(at) - 1L),
-    template[!startsWith(template, "#SBATCH")],
-    paste0("REGATTA_NODE=", shQuote(line)), "export REGATTA_NODE", launch_rscript(rscript, env)
-  )
-  watch <- sprintf(paste(
-    "id=$(\"$@\" --parsable) || exit 1; id=${id%%%%;*}; trap 'scancel \"$id\"; exit' TERM;",
-    "while kill -0 %d 2>/dev/null && squeue -h -j \"$id\" 2>/dev/null | grep -q .; do sleep 2 & wait $!; done;",
-    "scancel \"$id\" 2>/dev/null"
-  ), Sys.getpid())
-  launch_start(c("sh", "-c", watch, "sbatch", sbatch), job, at, "sbatch")
+  spec <- job_systems$slurm
+  spec$submit <- c(sbatch, "--parsable")
+  lines <- c(sprintf("#SBATCH --array=0-%d", length(at) - 1L), template)
+  script <- c(job_secret(line), launch_rscript(rscript, env))
+  job_launch(spec, job_script(job_template(spec$template, lines, NULL), script), at, "sbatch")
 }
 
 # How many tasks each host of the allocation has: "2(x3),1" are four hosts.
