@@ -1,7 +1,7 @@
 # State of the package, one place for all of it: `last`, the record of the last run; `plan`, what
 # the workers that are forked next are to do; `fork_warned`, whether the warning about forking in
 # this host has been given; `pool`, the workers of a session that must not be forked, and `pool_told`,
-# whether that has been said; `code_loaded`, whether all functions have been read from disk; `handles`,
+# whether that has been said; `code_loaded`, names of functions that have been read from disk for workers; `handles`,
 # whether shared vectors are serialised as handles now, list(send, pid), where somebody has said so.
 # `h5_about`, what the package was built with for HDF5, FALSE without; `pid`, the process that loaded
 # the package; `wires`, what is known of the nodes of clusters; `reading`, whether a message of one is
@@ -17,7 +17,7 @@ the$plan <- NULL
 the$fork_warned <- FALSE
 the$pool <- NULL
 the$pool_told <- FALSE
-the$code_loaded <- FALSE
+the$code_loaded <- character()
 the$handles <- NULL
 the$wires <- new.env(parent = emptyenv())
 the$reading <- FALSE

@@ -2,6 +2,7 @@
 # the control says, or becomes the condition that stands for the element.
 
 take_error <- function(run, event) {
+  load_error_code()
   index <- event$index
   event$pid <- run$workers$rows[[event$worker]]$pid
   ended <- run$ending[[as.character(index)]]

@@ -156,7 +156,12 @@ leave_signal <- function(frame) {
 }
 
 send_condition <- function(cnd, mode, kind) {
-  if (mode != "drop") {
+  if (mode == "drop") {
+    return(invisible())
+  }
+  if (is_plain_condition(cnd)) {
+    .Call(ffi_evaluator_condition, light_condition(cnd), kind)
+  } else {
     # No condition makes an element fail that has not failed.
     tryCatch(
       .Call(ffi_evaluator_condition, portable_condition(light_condition(cnd)), kind),

@@ -70,7 +70,7 @@ copy_code <- function(control) {
 # Events: who has joined, and who not. After one that could not be forked no other is tried.
 fork_workers <- function(pool, workers, places, plan) {
   warn_fork_hazard()
-  load_lazy_code()
+  load_worker_code()
   the$plan <- plan
   on.exit(the$plan <- NULL)
   error <- NULL
@@ -89,15 +89,42 @@ fork_workers <- function(pool, workers, places, plan) {
   })
 }
 
-# Functions of a package are read from its file when they are first used. Read before the fork, it
-# is done once and not by every worker.
-load_lazy_code <- function() {
-  if (!the$code_loaded) {
-    eapply(topenv(), force)
-    eapply(asNamespace("rlang"), force)
-    list(sink.number, withRestarts, bindingIsLocked, grDevices::dev.list)
-    the$code_loaded <- TRUE
+# Functions of a package are read from its file when they are first used. Those that a worker needs are
+# read before the fork: once, and not by every worker. Those that describe errors are many more than
+# those that run elements, and are read when a worker has sent the first one.
+code_of_errors <- c("handle_error", "handle_overflow", "handle_interrupt")
+
+load_worker_code <- function() {
+  if (length(the$code_loaded) == 0L) {
+    load_code(c("fork_worker_main", "evaluate_lapply"), without = code_of_errors)
+    grDevices::dev.list
   }
+}
+
+# Where no worker has been forked none needs it.
+load_error_code <- function() {
+  if (length(the$code_loaded) > 0L && !all(code_of_errors %in% the$code_loaded)) {
+    load_code(code_of_errors)
+  }
+}
+
+# Reads these functions and all that they call by name, in this package and in base, but for those `without`.
+load_code <- function(names, without = character()) {
+  while (length(names) > 0L) {
+    the$code_loaded <- c(the$code_loaded, names)
+    functions <- Filter(is.function, mget(names, envir = topenv()))
+    called <- unique(unlist(lapply(functions, function(f) all.names(body(f), unique = TRUE))))
+    names <- called[vapply(called, exists, NA, envir = topenv(), inherits = FALSE)]
+    mget(setdiff(called, names), envir = baseenv(), ifnotfound = list(NULL))
+    names <- setdiff(names, c(the$code_loaded, without))
+  }
+}
+
+# A server forks workers for many runs of all kinds.
+load_all_code <- function() {
+  load_worker_code()
+  load_error_code()
+  eapply(topenv(), force, all.names = TRUE)
 }
 
 # A call whose workers must inherit the session, as those of package parallel do, has no other way.
@@ -197,6 +224,5 @@ null_stdin <- function() {
 }
 
 mask_base <- function(name, value) {
-  rlang::env_binding_unlock(baseenv(), name)
-  assign(name, value, envir = baseenv())
+  .Call(ffi_fork_worker_mask, name, value)
 }

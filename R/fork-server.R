@@ -110,7 +110,7 @@ fork_server_load <- function(config) {
     return(NULL)
   }
   fork_server_become(config)
-  load_lazy_code()
+  load_all_code()
   gc()
   NULL
 }

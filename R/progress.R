@@ -79,12 +79,17 @@ progress_backend <- function(total, enabled) {
       return(backend)
     }
   }
-  if (isTRUE(getOption("knitr.in.progress")) || (is.null(enabled) && !rlang::is_interactive())) {
+  if (isTRUE(getOption("knitr.in.progress")) || (is.null(enabled) && !may_be_watched())) {
     return(NULL)
   }
   # A sink for messages is a log, whatever terminal is behind it.
   terminal <- sink.number(type = "message") == 2L && cli::is_dynamic_tty(stderr())
   if (terminal) progress_bar(isTRUE(enabled)) else progress_lines()
+}
+
+# As rlang tells it, which is not loaded for a script.
+may_be_watched <- function() {
+  (interactive() || !is.null(getOption("rlang_interactive"))) && rlang::is_interactive()
 }
 
 # Asked for, it is there at once and leaves a line of summary; else it comes only to runs that last

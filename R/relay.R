@@ -31,14 +31,20 @@ relay_prefix <- function(run, index) {
 
 relay_output <- function(run, event) {
   relay <- run$relay
+  text <- event$text
+  if (length(relay$partial) == 0L && text[[length(text)]] == newline) {
+    return(relay_text(run, event$index, event$stream, text))
+  }
   key <- paste(event$stream, event$index)
-  text <- c(relay$partial[[key]], event$text)
-  end <- max(0L, which(text == as.raw(10L)))
+  text <- c(relay$partial[[key]], text)
+  end <- max(0L, which(text == newline))
   relay$partial[[key]] <- if (end < length(text)) text[seq.int(end + 1L, length(text))]
   if (end > 0L) {
     relay_text(run, event$index, event$stream, text[seq_len(end)])
   }
 }
+
+newline <- as.raw(10L)
 
 # `text` is raw and consists of whole lines.
 relay_text <- function(run, index, stream, text) {
@@ -110,7 +116,7 @@ relay_settled <- function(run, indices) {
       for (i in which(keys %in% names(relay$partial))) {
         text <- relay$partial[[keys[[i]]]]
         relay$partial[[keys[[i]]]] <- NULL
-        relay_text(run, indices[[i]], stream, c(text, as.raw(10L)))
+        relay_text(run, indices[[i]], stream, c(text, newline))
       }
     }
   }
@@ -145,7 +151,7 @@ relay_flush <- function(run) {
   keys <- strsplit(as.character(names(run$relay$partial)), " ", fixed = TRUE)
   for (key in keys) {
     text <- run$relay$partial[[paste(key, collapse = " ")]]
-    relay_text(run, as.numeric(key[[2L]]), key[[1L]], c(text, as.raw(10L)))
+    relay_text(run, as.numeric(key[[2L]]), key[[1L]], c(text, newline))
   }
   run$relay$partial <- list()
   for (index in sort(as.numeric(names(run$relay$held)))) {

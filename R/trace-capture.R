@@ -218,14 +218,38 @@ light_condition <- function(cnd) {
     return(cnd)
   }
   class <- attr(cnd, "class")
-  light <- light_call(cnd[["call"]])
-  attributes(light) <- NULL
+  light <- light_call_again(cnd[["call"]])
   if (!identical(light, cnd[["call"]])) {
     cnd <- unclass(cnd)
     cnd[["call"]] <- light
     class(cnd) <- class
   }
   cnd
+}
+
+# What a loop signals comes from the same call each time. Kept is the last one, if all of it is light.
+lightened <- new.env(parent = emptyenv())
+lightened$call <- NULL
+lightened$light <- NULL
+
+light_call_again <- function(call) {
+  if (identical(call, lightened$call)) {
+    return(lightened$light)
+  }
+  light <- light_call(call)
+  attributes(light) <- NULL
+  if (identical(light, `attributes<-`(call, NULL))) {
+    lightened$call <- call
+    lightened$light <- light
+  }
+  light
+}
+
+# A condition that consists of a text and of a call that was light before: it can be sent as it is.
+is_plain_condition <- function(cnd) {
+  is.list(cnd) && !isS4(cnd) && length(cnd) == 2L && length(attributes(cnd)) == 2L &&
+    is.character(cnd[["message"]]) && is.null(attributes(cnd[["message"]])) &&
+    !is.null(cnd[["call"]]) && identical(cnd[["call"]], lightened$call)
 }
 
 format.regatta_trace <- function(x, ..., n = Inf, locals = TRUE, width = 80L) {

@@ -22,22 +22,34 @@ enum {
   VALUES_MAX = 4096,       /* values handed to the driver at a time */
   EVENTS_MAX = 256,        /* other events, likewise; one step may add some more: */
   EVENTS_SPARE = 16,
+  BATCH_EVENTS = 0, /* lists of a batch */
+  BATCH_VALUES,
+  BATCH_ENDS,
+  BATCH_LISTS,
   STREAM_READ_MAX = 65536, /* bytes read from a stream before the others get their turn */
   SLEEP_MAX_MS = 200       /* a Ctrl-C between R's check and poll() waits this long */
 };
 
 typedef struct {
   rg_pool *pool;
-  SEXP list; /* of all events: protected by ffi_fork_poll() */
+  SEXP all; /* list(events, values, columns): protected by ffi_fork_poll() */
   int events;
-  SEXP ends, values; /* of the event that tells the ends of elements with a value: protected likewise */
-  int count;
+  int count, room; /* of the event that tells the ends of elements with a value: how many, of how many */
 } batch;
 
-static void add_event(batch *b, SEXP event) { SET_VECTOR_ELT(b->list, b->events++, event); }
+/* Made when the first one comes: most looks find few things of one kind, and nothing is allocated for others. */
+static SEXP batch_list(batch *b, int which, R_xlen_t size) {
+  SEXP list = VECTOR_ELT(b->all, which);
+  return list != R_NilValue ? list : SET_VECTOR_ELT(b->all, which, Rf_allocVector(VECSXP, size));
+}
+
+static void add_event(batch *b, SEXP event) {
+  SEXP list = batch_list(b, BATCH_EVENTS, EVENTS_MAX + EVENTS_SPARE);
+  SET_VECTOR_ELT(list, b->events++, event);
+}
 
 static int is_full(const batch *b) {
-  return b->count >= VALUES_MAX || b->events >= EVENTS_MAX;
+  return b->count >= b->room || b->events >= EVENTS_MAX;
 }
 
 static SEXP element_number(int64_t element) { return Rf_ScalarReal((double)(element + 1)); }
@@ -223,7 +235,8 @@ static void add_ended(batch *b, SEXP ends, int count, const char *name, SEXP wha
   SEXP event = PROTECT(Rf_mkNamed(VECSXP, names));
   SET_VECTOR_ELT(event, 0, Rf_mkString("ended"));
   for (int c = 0; c < END_COLUMNS; c++) {
-    SET_VECTOR_ELT(event, c + 1, Rf_xlengthgets(VECTOR_ELT(ends, c), count));
+    SEXP column = VECTOR_ELT(ends, c);
+    SET_VECTOR_ELT(event, c + 1, XLENGTH(column) == count ? column : Rf_xlengthgets(column, count));
   }
   SET_VECTOR_ELT(event, END_COLUMNS + 1, what);
   add_event(b, event);
@@ -231,8 +244,10 @@ static void add_ended(batch *b, SEXP ends, int count, const char *name, SEXP wha
 }
 
 static void add_value(batch *b, int w, const rg_record *record) {
-  SET_VECTOR_ELT(b->values, b->count, decode_record(b, w, record));
-  note_end(b->ends, b->count++, b->pool, w, record);
+  SEXP ends = VECTOR_ELT(b->all, BATCH_ENDS);
+  if (ends == R_NilValue) ends = SET_VECTOR_ELT(b->all, BATCH_ENDS, new_ends(b->room));
+  SET_VECTOR_ELT(batch_list(b, BATCH_VALUES, b->room), b->count, decode_record(b, w, record));
+  note_end(ends, b->count++, b->pool, w, record);
 }
 
 /* An error of the element with this record of it, which is protected. */
@@ -499,6 +514,16 @@ static void sleep_for_news(rg_pool *pool, int timeout_ms) {
   while (read(pool->doorbell[0], bytes, sizeof bytes) == (ssize_t)sizeof bytes) continue;
 }
 
+/* For how many values there must be room: no more than there are records now, but for those that still come. */
+static int values_room(const rg_pool *pool) {
+  uint64_t bytes = 0;
+  for (int w = 0; w < pool->size; w++) {
+    if (pool->workers[w].pid > 0) bytes += rg_ring_unread(&pool->control->slots[w].ring);
+  }
+  uint64_t most = bytes / sizeof(rg_record) + 1;
+  return most < VALUES_MAX ? (int)most : VALUES_MAX;
+}
+
 /* Values wait in the rings until a worker rings: to fetch each as it comes would cost more
    than they do. */
 static void take_news(batch *b, int timeout_ms) {
@@ -513,14 +538,16 @@ static void take_news(batch *b, int timeout_ms) {
     R_CheckUserInterrupt();
   }
   atomic_store(&control->shared->rung, 0);
+  b->room = values_room(pool);
   take_all(b);
   pool->unread = is_full(b);
 }
 
 static void add_values(batch *b) {
   if (b->count == 0) return;
-  SEXP values = PROTECT(Rf_xlengthgets(b->values, b->count));
-  add_ended(b, b->ends, b->count, "values", values);
+  SEXP values = VECTOR_ELT(b->all, BATCH_VALUES);
+  PROTECT(values = b->count < b->room ? Rf_xlengthgets(values, b->count) : values);
+  add_ended(b, VECTOR_ELT(b->all, BATCH_ENDS), b->count, "values", values);
   UNPROTECT(1);
 }
 
@@ -529,14 +556,12 @@ static void add_values(batch *b) {
 SEXP ffi_fork_poll(SEXP pointer, SEXP timeout) {
   rg_pool *pool = rg_fork_pool_borrow(pointer);
   double ms = Rf_asReal(timeout) * 1000;
-  SEXP list = PROTECT(Rf_allocVector(VECSXP, EVENTS_MAX + EVENTS_SPARE));
-  SEXP ends = PROTECT(new_ends(VALUES_MAX));
-  SEXP values = PROTECT(Rf_allocVector(VECSXP, VALUES_MAX));
-  batch b = {pool, list, 0, ends, values, 0};
+  batch b = {.pool = pool, .all = PROTECT(Rf_allocVector(VECSXP, BATCH_LISTS)), .room = VALUES_MAX};
   take_news(&b, ms < SLEEP_MAX_MS ? (int)ms : SLEEP_MAX_MS);
   rg_fork_pool_wake(pool);
   add_values(&b);
-  SEXP result = Rf_xlengthgets(list, b.events);
-  UNPROTECT(3);
-  return result;
+  SEXP events = VECTOR_ELT(b.all, BATCH_EVENTS);
+  events = events == R_NilValue ? Rf_allocVector(VECSXP, 0) : Rf_xlengthgets(events, b.events);
+  UNPROTECT(1);
+  return events;
 }

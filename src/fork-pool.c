@@ -12,9 +12,11 @@
 #include "call-r.h"
 #include "fork-server.h"
 #include "queue.h"
+#include "sys-bury.h"
 #include "sys-clock.h"
 #include "sys-fd.h"
 #include "sys-interrupt.h"
+#include "sys-memory.h"
 #include "sys-random.h"
 
 static rg_pool *pools;
@@ -122,6 +124,7 @@ static void free_pool(rg_pool *pool) {
   rg_fd_close(&pool->doorbell[0]);
   rg_fd_close(&pool->doorbell[1]);
   free(pool->workers);
+  free(pool->dead);
   free(pool->settled);
   free(pool);
 }
@@ -137,20 +140,38 @@ void rg_fork_pool_forget_all(void) {
    runs nothing but the few lines that claim the next element. One that has ended by itself keeps
    its number, but has lost its children. */
 static void kill_worker(rg_pool *pool, int w) {
-  pid_t pid = pool->workers[w].pid;
-  int busy = atomic_load(&pool->control->slots[w].current) >= 0;
+  rg_worker *worker = &pool->workers[w];
+  const rg_slot *slot = &pool->control->slots[w];
+  pid_t pid = worker->pid;
+  int busy = atomic_load(&slot->current) >= 0, unread = rg_ring_unread(&slot->ring) > 0;
+  /* Nothing waits in the queue or is claimed, and nothing more is claimed. */
+  int done = !busy && !unread && rg_queue_length(pool->control) <= 0 &&
+             atomic_load(&slot->claim_done) >= atomic_load(&slot->claim_size);
   /* Memory that nobody will hear of: reserved for the element that it runs, or announced in
      what has not been read. */
-  pool->lost_spans |= busy || rg_ring_unread(&pool->control->slots[w].ring) > 0;
-  pool->workers[w].died =
-      pool->stand ? rg_fork_worker_has_ended(&pool->workers[w]) : rg_process_has_ended(pid);
-  if (pool->workers[w].died) {
-    rg_process_kill_group(pid);
-  } else if (busy || rg_process_has_children(pid)) {
+  pool->lost_spans |= busy || unread;
+  worker->died = pool->stand ? rg_fork_worker_has_ended(worker) : rg_process_has_ended(pid);
+  int parent = !worker->died && (busy || rg_process_has_children(pid));
+  worker->idle = done && !parent && !worker->died && !worker->damaged && !pool->stand;
+  if (worker->idle) worker->peak_bytes = rg_memory_peak(pid);
+  if (parent) {
     rg_process_kill_tree(pid);
   } else {
     rg_process_kill_group(pid);
   }
+}
+
+/* Those that had nothing to do are collected when they are gone: they do nothing any more that anybody
+   could wait for. Where the system tells of their memory only when they are collected, they are waited for. */
+static void leave_idle(rg_pool *pool) {
+  int count = 0;
+  for (int w = 0; w < pool->size; w++) {
+    rg_worker *worker = &pool->workers[w];
+    worker->idle = worker->idle && worker->pid > 0 && worker->peak_bytes > 0;
+    if (worker->idle) pool->dead[count++] = worker->pid;
+  }
+  if (rg_bury_later(pool->dead, count) == 0) return;
+  for (int w = 0; w < pool->size; w++) pool->workers[w].idle = 0;
 }
 
 static void bury_worker(rg_pool *pool, int w, int64_t until) {
@@ -184,9 +205,10 @@ static void stop_pool(rg_pool *pool, int hurry) {
     pool->workers[w].stopped = pool->workers[w].pid > 0;
     if (pool->workers[w].pid > 0) kill_worker(pool, w);
   }
+  leave_idle(pool);
   int64_t until = rg_clock_now() + BURIAL_NS;
   for (int w = 0; w < pool->size; w++) {
-    if (pool->workers[w].pid > 0) bury_worker(pool, w, until);
+    if (pool->workers[w].pid > 0 && !pool->workers[w].idle) bury_worker(pool, w, until);
     rg_fork_pool_close_worker(&pool->workers[w]);
   }
   bury_some();
@@ -222,9 +244,10 @@ static rg_pool *new_pool(int64_t elements, int workers, int64_t batch, rg_stand 
   pool->doorbell[0] = pool->doorbell[1] = -1;
   pool->size = workers;
   pool->workers = calloc((size_t)workers, sizeof *pool->workers);
+  pool->dead = calloc((size_t)workers, sizeof *pool->dead);
   pool->arena = session_arena();
   pool->control = rg_control_create(elements, workers, batch, stand ? &pool->control_fd : NULL);
-  if (!pool->workers || !pool->settled || !pool->arena || !pool->control ||
+  if (!pool->workers || !pool->dead || !pool->settled || !pool->arena || !pool->control ||
       rg_fd_pipe(pool->doorbell, RG_FD_READ_END | RG_FD_WRITE_END) < 0) {
     int saved = errno;
     free_pool(pool);

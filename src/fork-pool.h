@@ -42,6 +42,7 @@ typedef struct {
   int64_t ends;     /* how many ends of elements have arrived from this worker */
   int64_t finished; /* the last element of this worker whose end has arrived */
   int stopped;      /* it was here when the pool was stopped */
+  int idle;         /* and had nothing to do: nobody need wait for its end */
 } rg_worker;
 
 typedef struct rg_pool {
@@ -61,6 +62,7 @@ typedef struct rg_pool {
   rg_stream_mode streams[RG_STREAMS];
   int size;
   rg_worker *workers;
+  pid_t *dead; /* room for the numbers of all */
   struct rg_stand *stand; /* whose workers these are, or NULL: forked from this process for this run */
   int control_fd, code_fd; /* for them */
   int64_t code_size;
@@ -132,6 +134,7 @@ rg_pool *rg_fork_member_quit(void);
 
 SEXP ffi_fork_member_refuse(SEXP reason);
 SEXP ffi_fork_worker_spawn(SEXP pool, SEXP slot, SEXP id, SEXP call, SEXP env);
+SEXP ffi_fork_worker_mask(SEXP name, SEXP value);
 SEXP ffi_fork_worker_silence(SEXP paths);
 SEXP ffi_fork_worker_exit(SEXP status);
 

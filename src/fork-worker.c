@@ -22,6 +22,7 @@
 #include "fork-server.h"
 #include "queue.h"
 #include "region.h"
+#include "sys-bury.h"
 #include "sys-clock.h"
 #include "sys-fd.h"
 #include "sys-fork.h"
@@ -583,6 +584,15 @@ void rg_fork_worker_book(rg_worker *place, pid_t pid, int id, rg_pipes pipes) {
   }
 }
 
+/* Where there may be no more processes, those count that have been killed and are not gone yet. */
+static pid_t fork_worker(void) {
+  enum { PATIENCE_MS = 3000 };
+  pid_t pid = rg_fork_worker();
+  if (pid >= 0 || rg_bury_count() == 0) return pid;
+  rg_bury_wait(PATIENCE_MS);
+  return rg_fork_worker();
+}
+
 /* Forks a worker with number `id` into a slot and evaluates `call` in it, in `env`: c(pid, errno), pid 0 if it could
    not be forked. Signals are held back until the child is on the books, so that an
    interrupt cannot come between. */
@@ -601,7 +611,7 @@ SEXP ffi_fork_worker_spawn(SEXP pointer, SEXP slot_number, SEXP id, SEXP call, S
     rg_threads_share_settle();
     rg_process_flush_stdout(); /* or the child would print it once more */
     sigprocmask(SIG_SETMASK, &all, &before);
-    pid = rg_fork_worker();
+    pid = fork_worker();
     if (pid == 0) {
       become_worker(pool, number, pipes, parent, &before);
       rg_fork_worker_run(call, env);
@@ -618,6 +628,14 @@ SEXP ffi_fork_worker_spawn(SEXP pointer, SEXP slot_number, SEXP id, SEXP call, S
   INTEGER(result)[1] = failed;
   UNPROTECT(1);
   return result;
+}
+
+/* A function of base becomes another one. */
+SEXP ffi_fork_worker_mask(SEXP name, SEXP value) {
+  SEXP symbol = Rf_install(CHAR(STRING_ELT(name, 0)));
+  R_unLockBinding(symbol, R_BaseEnv);
+  Rf_defineVar(symbol, value, R_BaseEnv);
+  return R_NilValue;
 }
 
 /* Whatever descriptor of this process is open on one of these files writes to nowhere from

@@ -111,6 +111,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_fork_stand_stop, 1),
     ENTRY(ffi_fork_worker_attach, 4),
     ENTRY(ffi_fork_worker_exit, 1),
+    ENTRY(ffi_fork_worker_mask, 2),
     ENTRY(ffi_fork_worker_silence, 1),
     ENTRY(ffi_fork_worker_spawn, 5),
     ENTRY(ffi_gate_close, 1),

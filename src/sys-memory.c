@@ -127,6 +127,11 @@ int64_t rg_memory_anon(pid_t pid) {
   return n == (int)sizeof info ? (int64_t)info.pti_resident_size : -1;
 }
 
+int64_t rg_memory_peak(pid_t pid) {
+  (void)pid;
+  return -1;
+}
+
 #else
 static int64_t process_status(pid_t pid, const char *key) {
   char folder[32];
@@ -135,6 +140,8 @@ static int64_t process_status(pid_t pid, const char *key) {
 }
 
 int64_t rg_memory_anon(pid_t pid) { return process_status(pid, "RssAnon"); }
+
+int64_t rg_memory_peak(pid_t pid) { return process_status(pid, "VmHWM"); }
 #endif
 
 int rg_memory_is_copied(const void *start, int64_t size) {

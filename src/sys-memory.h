@@ -29,6 +29,9 @@ int64_t rg_memory_oom_kills_at(const char *root);
 /* Resident anonymous memory of `pid`: what its end would set free. -1 unknown. */
 int64_t rg_memory_anon(pid_t pid);
 
+/* The largest resident set that `pid` has had; -1 unknown. */
+int64_t rg_memory_peak(pid_t pid);
+
 /* Whether any page of a private mapping was written to, so that it is this process's own now;
    -1 unknown. */
 int rg_memory_is_copied(const void *start, int64_t size);

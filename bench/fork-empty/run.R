@@ -6,7 +6,7 @@ source("bench/fork-common/peers.R")
 
 empty <- function(i) NULL
 yardstick <- "parallel::mclapply, static"
-sizes <- if (bench_short) c(1e3, 1e4) else c(1e3, 1e4, 1e5)
+sizes <- if (bench_short) c(1e3, 1e4) else c(1e3, 1e4, 1e5, 1e6)
 rounds <- if (bench_short) 5L else 21L
 slow_rounds <- if (bench_short) 1L else 3L
 # Seconds: longer calls are measured in few rounds only, much longer ones not at all.

@@ -47,7 +47,13 @@ test_that("a session whose workers have joined its process group ends and can be
       }
       i
     }, .control = control), error = function(e) "error", interrupt = function(e) "interrupt")
-    children <- readLines(sprintf("/proc/self/task/%d/children", Sys.getpid()), warn = FALSE)
+    # Idle workers are collected when they are gone, which the call does not wait for.
+    patience <- Sys.time() + 20
+    repeat {
+      children <- readLines(sprintf("/proc/self/task/%d/children", Sys.getpid()), warn = FALSE)
+      if (length(children) == 0L || Sys.time() > patience) break
+      Sys.sleep(0.01)
+    }
     list(caught = caught, children = children)
   }
   ends <- fault_run(job, list(library = library, how = "end"), timeout = 30)$value
@@ -314,6 +320,8 @@ test_that("a worker that a kill does not end holds up the session for some secon
     held <- length(children()) > 0L
     unlink(immune)
     again <- par_lapply(1:2, identity, .control = control)
+    patience <- Sys.time() + 20
+    while (length(children()) > 0L && Sys.time() < patience) Sys.sleep(0.01)
     list(caught = caught, held = held, again = again, left = children())
   }, list(immune = immune), env = c(LD_PRELOAD = spy_on_ends(), SPY_IMMUNE = immune),
   timeout = 60)$value

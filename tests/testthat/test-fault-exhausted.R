@@ -41,6 +41,9 @@ under_limits <- function(what, limits, become = character(), ...) {
       cat("raise\n")
       readLines(input, 1L)
       gc()
+      # Idle workers are collected when they are gone, which nobody waits for.
+      patience <- Sys.time() + 20
+      while (children() > 0L && Sys.time() < patience) Sys.sleep(0.01)
       outcome$left <- c(length(descriptors()) - used, children())
       outcome$next_call <- attempt()$class
       outcomes <- c(outcomes, list(outcome))

@@ -1,0 +1,45 @@
+detritus <- detritus_snapshot()
+
+test_that("idle workers are collected after a run without another call, and their peak memory is known", {
+  skip_unless_linux()
+  pids <- unlist(par_lapply(1:4, function(i) Sys.getpid(), .control = two_workers(batch = 1L)))
+  workers <- par_last()$workers
+  expect_true(all(pids %in% workers$pid))
+  expect_true(all(workers$peak_memory > 1e6))
+  wait_until(function() !any(dir.exists(file.path("/proc", workers$pid))), 20, "the end of the workers")
+})
+
+test_that("a worker that has started something is waited for, with all of it", {
+  skip_unless_linux()
+  started <- par_call({
+    system("sleep 313 > /dev/null & echo $!", intern = TRUE)
+  }, .control = two_workers(workers = 1L))
+  pid <- par_value(started)
+  expect_false(is_running(as.integer(pid)))
+})
+
+test_that("a small map loads no package that is for the words of errors and for progress", {
+  code <- paste(
+    "invisible(regatta::par_lapply(1:4, identity, .control = regatta::par_control(workers = 2, seed = 1)))",
+    "cat(length(intersect(c('rlang', 'cli'), loadedNamespaces())))", sep = "; "
+  )
+  expect_identical(session_prints(code), "0")
+})
+
+test_that("what a worker needs is read before the fork, what describes errors after the first of them", {
+  names_read <- function(fun) {
+    fault_run(function(fun) {
+      control <- regatta::par_control(workers = 2L, progress = FALSE, errors = "collect", dump = "no")
+      suppressWarnings(regatta::par_lapply(1:2, fun, .control = control))
+      regatta:::the$code_loaded
+    }, list(fun = fun))$value
+  }
+  good <- names_read(identity)
+  expect_true(all(c("fork_worker_main", "evaluate_all", "send_condition", "mask_base") %in% good))
+  expect_false("capture_error" %in% good)
+  expect_true("capture_error" %in% names_read(function(i) stop("no")))
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})
