@@ -8,46 +8,35 @@ source("bench/bench.R")
 
 folder <- file.path("bench", "threads-mechanisms")
 include <- file.path("inst", "include")
-replace <- function(file, from, to) list(file = file, from = from, to = to)
+tasks <- c("tasks, 100", "tasks, 1,000", "tasks, 100,000")
+loops <- c("empty loop, 10,000", "empty loop, 1,000,000")
+small_loops <- c("empty loop, 10,000", "10 falling units, 40 us")
+# What the cells show, the file of core/ it is in, and what stands there: in its place what does without.
+without <- function(cells, file, ...) list(cells = cells, file = file, changes = c(...))
 mechanisms <- list(
-  "memory of tasks that goes round" = list(
-    cells = c("tasks, 100", "tasks, 1,000", "tasks, 100,000"),
-    replace("task-memory.hpp", "if (!taking_.exchange(true, std::memory_order_acquire)) {", "if (false) {"),
-    replace("task-memory.hpp", "if (!first_) last_ = block;", "if (true) return free(block);")),
-  "tasks fetched in batches of 32" = list(
-    cells = c("tasks, 100", "tasks, 1,000", "tasks, 100,000"),
-    replace("task.hpp", "places = 32;", "places = 1;")),
-  "a moment for more tasks to come" = list(
-    cells = c("tasks, 1,000", "tasks, 100,000"),
-    replace("pool-tasks.hpp", "pause_cpu(100);", "")),
-  "loops over within 0.7 us left to their callers" = list(
-    cells = "empty loop, 100",
-    replace("slot.hpp", "ripe_us = 0.7;", "ripe_us = 0.0;")),
-  "loops just left not joined again at once" = list(
-    cells = c("empty loop, 10,000", "empty loop, 1,000,000"),
-    replace("pool-loops.hpp", "if (me.left.is(&gate, *word) && us_since(me.left.when) < spin_us) continue;",
-      "")),
-  "a search of 60 us before a helper sleeps" = list(
-    cells = c("empty loop, 10,000", "10 falling units, 40 us"),
-    replace("slot.hpp", "spin_us = 60.0;", "spin_us = 0.0;")),
-  "a helper called at once by a loop that was worth it before" = list(
-    cells = "10 falling units, 400 us, threads asleep",
-    replace("pool-loops.hpp", "if (is_enough(units - 1, usual)) {", "if (false) {")),
-  "a sleeper that looks for loops" = list(
-    cells = "empty loop, 1,000, threads asleep",
-    replace("slot.hpp", "watch_until_us = 1e6;", "watch_until_us = 0.0;")),
-  "nothing stolen that takes less than 0.3 us" = list(
-    cells = c("empty loop, 10,000", "10 falling units, 40 us"),
-    replace("loop.hpp", "> 0.3 * loop_.ticks_per_us", "> 0.0 * loop_.ticks_per_us")),
-  "stretches of 2 us" = list(
-    cells = c("empty loop, 10,000", "empty loop, 1,000,000"),
-    replace("loop.hpp", "piece_us = 2.0;", "piece_us = 0.1;")),
-  "stealing from a stretch that turns out dear" = list(
-    cells = "1,057 units of nothing, then 60 of 1 ms",
-    replace("loop.hpp", "dear_us = 10.0 * piece_us;", "dear_us = 1e9 * piece_us;")),
-  "a barrier on all threads for that" = list(
-    cells = "units of nothing, one of 30 ms, 60 of 1 ms",
-    replace("range.hpp", "const bool fences = dear && can_fence_all();", "const bool fences = false;"))
+  "memory of tasks that goes round" = without(tasks, "task-memory.hpp",
+    "if (!taking_.exchange(true, std::memory_order_acquire)) {" = "if (false) {",
+    "if (!first_) last_ = block;" = "if (true) return free(block);"),
+  "tasks fetched in batches of 32" = without(tasks, "task.hpp", "places = 32;" = "places = 1;"),
+  "a moment for more tasks to come" = without(tasks[-1L], "pool-tasks.hpp", "pause_cpu(100);" = ""),
+  "loops over within 0.7 us left to their callers" = without("empty loop, 100", "slot.hpp",
+    "ripe_us = 0.7;" = "ripe_us = 0.0;"),
+  "loops just left not joined again at once" = without(loops, "pool-loops.hpp",
+    "if (me.left.is(&gate, *word) && us_since(me.left.when) < spin_us) continue;" = ""),
+  "a search of 60 us before a helper sleeps" = without(small_loops, "slot.hpp",
+    "spin_us = 60.0;" = "spin_us = 0.0;"),
+  "a helper called at once by a loop that was worth it before" = without(
+    "10 falling units, 400 us, threads asleep", "pool-loops.hpp",
+    "if (is_enough(units - 1, usual)) {" = "if (false) {"),
+  "a sleeper that looks for loops" = without("empty loop, 1,000, threads asleep", "slot.hpp",
+    "watch_until_us = 1e6;" = "watch_until_us = 0.0;"),
+  "nothing stolen that takes less than 0.3 us" = without(small_loops, "loop.hpp",
+    "> 0.3 * loop_.ticks_per_us" = "> 0.0 * loop_.ticks_per_us"),
+  "stretches of 2 us" = without(loops, "loop.hpp", "piece_us = 2.0;" = "piece_us = 0.1;"),
+  "stealing from a stretch that turns out dear" = without("1,057 units of nothing, then 60 of 1 ms",
+    "loop.hpp", "dear_us = 10.0 * piece_us;" = "dear_us = 1e9 * piece_us;"),
+  "a barrier on all threads for that" = without("units of nothing, one of 30 ms, 60 of 1 ms", "range.hpp",
+    "const bool fences = dear && can_fence_all();" = "const bool fences = false;")
 )
 only <- sub("^--only=", "", grep("^--only=", commandArgs(TRUE), value = TRUE))
 if (length(only) > 0L) mechanisms <- mechanisms[grepl(only, names(mechanisms))]
@@ -65,14 +54,16 @@ edit <- function(path, from, to) {
   writeLines(lines, path)
 }
 
-# The cells as a library, with the headers as they are or as `changes` say.
-build <- function(number, changes = list()) {
+# The cells as a library, with the headers as they are or without the mechanism.
+build <- function(number, mechanism = NULL) {
   copy <- file.path(dir, paste0("variant", number))
   dir.create(copy)
   file.copy(include, copy, recursive = TRUE)
   core <- file.path(copy, "include", "regatta", "core")
   edit(file.path(core, "config.hpp"), "REGATTA_VERSION_MINOR 1", paste0("REGATTA_VERSION_MINOR ", 100L + number))
-  for (change in changes) edit(file.path(core, change$file), change$from, change$to)
+  for (from in names(mechanism$changes)) {
+    edit(file.path(core, mechanism$file), from, mechanism$changes[[from]])
+  }
   library <- file.path(dir, paste0("variant", number, .Platform$dynlib.ext))
   status <- system2(compiler[[1L]], c(compiler[-1L], "-std=c++17", "-O2", "-shared", "-fPIC", "-pthread",
     paste0("-I", file.path(copy, "include")), file.path(folder, "cells.cpp"), "-o", library))
@@ -93,9 +84,8 @@ rounds <- if (bench_short) 9L else 41L
 as_is <- build(0L)
 rows <- NULL
 for (i in seq_along(mechanisms)) {
-  changes <- mechanisms[[i]]
-  variants <- list("with" = as_is, "without" = build(i, changes[names(changes) == ""]))
-  for (cell in changes$cells) {
+  variants <- list("with" = as_is, "without" = build(i, mechanisms[[i]]))
+  for (cell in mechanisms[[i]]$cells) {
     samples <- array(NA_real_, c(rounds, 2L, 2L), list(NULL, names(variants), c("wall", "processor")))
     for (dll in variants) sample_cell(dll, cell)
     for (round in seq_len(rounds)) {

@@ -1,6 +1,8 @@
 #include <functional>
 #include <malloc.h>
+#include <pthread.h>
 #include <regatta/core.hpp>
+#include <sched.h>
 #include <sys/resource.h>
 #include <vector>
 
@@ -18,7 +20,69 @@ std::size_t memory_in_use() {
 #endif
 }
 
+constexpr int no_priority = 4;
+
+// The calling thread shares one processor with all that it starts from now on.
+void stay_on_one_processor() {
+#if defined(__linux__)
+  cpu_set_t all, one;
+  sched_getaffinity(0, sizeof all, &all);
+  std::size_t first = 0;
+  while (!CPU_ISSET(first, &all)) ++first;
+  CPU_ZERO(&one);
+  CPU_SET(first, &one);
+  sched_setaffinity(0, sizeof one, &one);
+#endif
+}
+
 }  // namespace
+
+// A thread that pushes stands still between the two halves of TaskQueue::add(), where a thread of
+// real-time priority on the same processor finds a queue of which nothing can be taken. The system ends
+// the program if that one goes on for half a second of processor time without letting go.
+PROGRAM(pushes_beside_a_thread_of_real_time_priority) {
+  namespace detail = regatta::detail;
+  stay_on_one_processor();
+  std::atomic<int> step(0), done(0);
+  const auto wait_for = [&](int wanted) {
+    while (step.load() != wanted) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  };
+  detail::Pool& pool = *new detail::Pool(detail::process(), 1, 1, false);
+  detail::Group& group = *new detail::Group(detail::process(), pool, nullptr);
+  const auto task = [&](std::function<void()> call) {
+    detail::Task* const made = detail::make_task(std::move(call), pool.task_memory());
+    made->group = &group;
+    return made;
+  };
+  pool.push(group, task([&] {
+    const rlimit limit = {500000, 500000};
+    sched_param priority;
+    priority.sched_priority = 1;
+    const bool can = pthread_setschedparam(pthread_self(), SCHED_FIFO, &priority) == 0 &&
+                     setrlimit(RLIMIT_RTTIME, &limit) == 0;
+    step = can ? 1 : -1;
+    if (can) wait_for(2);
+  }));
+  while (step.load() == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  if (step.load() < 0) std::_Exit(no_priority);
+  pool.push(group, task([&] { ++done; }));
+  detail::Task* const half = task([&] { ++done; });
+  group.pending.fetch_add(1);
+  detail::Link* const before = group.queue.append(half);
+  step = 2;
+  // As long as the system may leave the processor to the other thread before it ends the program.
+  for (int i = 0; i < 3000; ++i) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  if (done.load() != 0) std::_Exit(5);
+  before->next.store(half, std::memory_order_release);
+  pool.wait(group);
+  std::_Exit(done.load() == 2 ? 3 : 6);
+}
+
+TEST(a_thread_of_real_time_priority_lets_a_push_end) {
+  const int status = check::run_program("pushes_beside_a_thread_of_real_time_priority");
+  if (status == no_priority) return check::skip("threads may not have real-time priority");
+  CHECK(status == 3);
+}
 
 TEST(wait_in_a_task_is_for_all_that_the_task_has_pushed) {
   regatta::ThreadPool pool(3);
@@ -211,7 +275,7 @@ TEST(a_stop_is_heard_at_any_depth) {
   for (int how = 0; how < 3; ++how) {
     regatta::TaskGroup outer, elsewhere;
     regatta::Cancellation token;
-    std::atomic<bool> went_on(true), heard(false);
+    std::atomic<bool> went_on(true), heard(false), fails(false);
     std::function<void(int)> descend = [&](int left) {
       went_on = went_on && !regatta::shouldStop();
       if (left > 0) {
@@ -223,7 +287,7 @@ TEST(a_stop_is_heard_at_any_depth) {
       elsewhere.cancel();
       went_on = went_on && !regatta::shouldStop();
       if (how == 0) outer.cancel();
-      if (how == 1) outer.push([] { throw std::runtime_error("beside"); });
+      fails = how == 1;
       if (how == 2) token.request();
       heard = check::wait_until([] { return regatta::shouldStop(); });
     };
@@ -231,6 +295,13 @@ TEST(a_stop_is_heard_at_any_depth) {
       if (how == 2) {
         regatta::parallelFor(0, 2, [&](int i) { if (i == 0) descend(100); }, token);
       } else {
+        // It has a thread before those that wait below each other have taken all of them.
+        if (how == 1) {
+          outer.push([&] {
+            CHECK(check::wait_until([&] { return fails.load(); }));
+            throw std::runtime_error("beside");
+          });
+        }
         outer.push(descend, 100);
         outer.wait();
       }

@@ -1,5 +1,5 @@
 /* How helpers join and leave a loop that lies on its caller's stack: Gate in
-   inst/include/regatta/core/gate.hpp, Pool::run_together(), wait_for_helpers() and leave().
+   inst/include/regatta/core/loop.hpp, Pool::run_together(), wait_for_helpers() and leave().
 
    Assumed: operations on the word, and the prepared sleep of the caller, take place in one order; the
    number of the loop does not come round (it has 32 bits) while a helper is between its look and its

@@ -30,8 +30,6 @@ class Thread {
     start(detail::bind_call(std::forward<F>(f), std::forward<Args>(args)...));
   }
 
-  Thread(const Thread&) = delete;
-  Thread& operator=(const Thread&) = delete;
   Thread(Thread&& other) noexcept { swap(other); }
   // As for the destructor, an unfinished thread is waited for.
   Thread& operator=(Thread&& other) noexcept {

@@ -1,13 +1,12 @@
 #ifndef REGATTA_CORE_ALGORITHMS_HPP
 #define REGATTA_CORE_ALGORITHMS_HPP
 
+#include <atomic>
 #include <functional>
 #include <iterator>
-#include <map>
-#include <mutex>
+#include <memory>
 #include <vector>
 
-#include "local.hpp"
 #include "task_group.hpp"
 
 REGATTA_NAMESPACE_BEGIN
@@ -37,92 +36,60 @@ struct Apart {
   Padding<> apart;
 };
 
-// Combines the results of blocks, which come in any order, as a binary tree over their numbers says:
-// two neighbours that the tree joins become one as soon as both are there. What is combined with
-// what depends on the number of blocks alone. Blocks that lie beside each other leave but one value
-// for each level of the tree; and there are no more gaps between those that have come than threads.
+// Combines the results of blocks, which come in any order, along a binary tree over their numbers. Of
+// two neighbours that the tree joins, the first that comes waits at the boundary between them, and who
+// brings the other combines both; what is combined with what depends on the number of blocks alone.
+// Each boundary is that of one pair: its lowest bit is the number of blocks on either side. Blocks
+// that lie beside each other leave but one value for each level of the tree; and there are no more
+// gaps between those that have come than threads.
 template <class T, class Combine>
 class BlockTree {
  public:
-  explicit BlockTree(Combine& combine) : combine_(combine) {}
+  BlockTree(std::uint64_t blocks, Combine& combine)
+      : combine_(combine), waiting_(static_cast<std::size_t>(blocks + 1)) {}
+  ~BlockTree() {
+    for (std::atomic<T*>& one : waiting_) delete one.load(std::memory_order_relaxed);
+  }
 
-  // From any thread.
-  void add(std::uint64_t block, T&& value) {
-    Run& run = runs_.local();
-    if (run.next != block) hand_over(run);
-    run.next = block + 1;
-    run.nodes.push_back(Node{block, 1, std::move(value)});
-    while (run.nodes.size() > 1) {
-      Node& left = run.nodes[run.nodes.size() - 2];
-      if (!joins(left, run.nodes.back())) break;
-      join(left, run.nodes.back());
-      run.nodes.pop_back();
+  // From any thread. release and acquire: who brings the other half sees the one that waits.
+  void add(std::uint64_t first, T&& value) {
+    for (std::uint64_t size = 1;; size *= 2) {
+      const bool is_left = (first & size) == 0;
+      std::atomic<T*>& boundary = at(is_left ? first + size : first);
+      T* there = boundary.load(std::memory_order_acquire);
+      if (!there) {
+        std::unique_ptr<T> mine(new T(std::move(value)));
+        if (boundary.compare_exchange_strong(there, mine.get(), std::memory_order_acq_rel)) {
+          mine.release();
+          return;
+        }
+        value = std::move(*mine);
+      }
+      boundary.store(nullptr, std::memory_order_relaxed);
+      const std::unique_ptr<T> other(there);
+      value = is_left ? combine_(std::move(value), std::move(*other))
+                      : combine_(std::move(*other), std::move(value));
+      if (!is_left) first -= size;
     }
   }
 
-  // When all have come: the blocks in their order, `init` before the first.
+  // When all have come: the blocks in their order, `init` before the first. Left are the largest nodes.
   T result(T init) {
-    runs_.forEach([this](Run& run) { hand_over(run); });
-    for (auto& one : waiting_) init = combine_(std::move(init), std::move(one.second.value));
+    const std::uint64_t blocks = waiting_.size() - 1;
+    std::uint64_t last = 0;
+    for (std::uint64_t size = Blocks::most; size > 0; size /= 2) {
+      if ((blocks & size) == 0) continue;
+      last += size;
+      init = combine_(std::move(init), std::move(*at(last).load(std::memory_order_acquire)));
+    }
     return init;
   }
 
  private:
-  // The result of `size` blocks from `first` on; both are what a binary tree has.
-  struct Node {
-    std::uint64_t first;
-    std::uint64_t size;
-    T value;
-  };
-  // What one thread has done without a gap, before the block `next`.
-  struct Run {
-    Run() : next(0) {}
-    std::uint64_t next;
-    std::vector<Node> nodes;
-  };
-
-  static bool joins(const Node& left, const Node& right) {
-    return left.size == right.size && left.first % (2 * left.size) == 0 &&
-           left.first + left.size == right.first;
-  }
-
-  void join(Node& left, Node& right) {
-    left.value = combine_(std::move(left.value), std::move(right.value));
-    left.size *= 2;
-  }
-
-  void hand_over(Run& run) {
-    std::vector<Node> nodes;
-    nodes.swap(run.nodes);
-    for (Node& node : nodes) {
-      // Combined outside of the lock; meanwhile the other half of the result may come.
-      std::vector<Node> other;
-      while (take_other_half(node, other)) {
-        if (other[0].first < node.first) std::swap(node, other[0]);
-        join(node, other[0]);
-        other.clear();
-      }
-    }
-  }
-
-  // Leaves the node to wait, unless what it is to be joined with waits already.
-  bool take_other_half(Node& node, std::vector<Node>& other) {
-    const bool is_left = node.first % (2 * node.size) == 0;
-    std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = waiting_.find(is_left ? node.first + node.size : node.first - node.size);
-    if (found == waiting_.end() || found->second.size != node.size) {
-      waiting_.emplace(node.first, std::move(node));
-      return false;
-    }
-    other.push_back(std::move(found->second));
-    waiting_.erase(found);
-    return true;
-  }
+  std::atomic<T*>& at(std::uint64_t boundary) { return waiting_[static_cast<std::size_t>(boundary)]; }
 
   Combine& combine_;
-  PerThread<Run> runs_;
-  std::mutex mutex_;
-  std::map<std::uint64_t, Node> waiting_;
+  std::vector<std::atomic<T*>> waiting_;
 };
 
 }  // namespace detail
@@ -139,7 +106,7 @@ T parallelReduce(Begin begin, End end, const T& init, F&& f, Combine&& combine,
   if (!(first < last)) return init;
   const std::uint64_t from = static_cast<std::uint64_t>(first);
   const detail::Blocks blocks(static_cast<std::uint64_t>(last) - from);
-  detail::BlockTree<T, typename std::remove_reference<Combine>::type> tree(combine);
+  detail::BlockTree<T, typename std::remove_reference<Combine>::type> tree(blocks.number, combine);
   parallelFor(std::uint64_t(0), blocks.number, [&](std::uint64_t block) {
     T sum = init;
     // Without a sign: the distance of two indices may be more than their type holds.

@@ -13,12 +13,11 @@ namespace detail {
 // A control group's hierarchy of one version: where it is mounted, and which group of it this process
 // is in. Found as the package's own C code finds it, from /proc/self/mountinfo.
 struct Hierarchy {
-  Hierarchy() : mounted(false), rank(0) {}
   std::string group;  // as /proc/self/cgroup says, "" if the version is not in use
   std::string mounted_at;
   std::string rest;   // what the group's path is below the mount
-  bool mounted;
-  std::size_t rank;   // of the best mount so far, the less the better
+  bool mounted = false;
+  std::size_t rank = 0;  // of the best mount so far, the less the better
 };
 
 REGATTA_COLD inline bool has_word(const std::string& list, const std::string& word) {

@@ -13,9 +13,6 @@ REGATTA_NAMESPACE_BEGIN
 // that was given the object begins no further unit.
 class Cancellation {
  public:
-  Cancellation() : requested_(false) {}
-  Cancellation(const Cancellation&) = delete;
-  Cancellation& operator=(const Cancellation&) = delete;
 
   // relaxed: like an interrupt, it says "look when you can".
   void request() {
@@ -25,7 +22,7 @@ class Cancellation {
   bool requested() const { return requested_.load(std::memory_order_relaxed); }
 
  private:
-  std::atomic<bool> requested_;
+  std::atomic<bool> requested_{false};
 };
 
 // Thrown by a loop or wait inside a body when the work around it has failed or was cancelled: the
@@ -46,10 +43,9 @@ struct Group;
 struct Context {
   Context(Process& in, const Context* around, Failure* slot,
           const std::atomic<std::uint32_t>* count)
-      : process(in), parent(around),
-        interrupts(around ? around->interrupts : in.interrupts()), failure(slot), index(1), token(nullptr),
-        cancels(count), cancels_before(count ? count->load(std::memory_order_relaxed) : 0),
-        group(nullptr) {}
+      : process(in), parent(around), interrupts(around ? around->interrupts : in.interrupts()),
+        failure(slot), cancels(count),
+        cancels_before(count ? count->load(std::memory_order_relaxed) : 0) {}
 
   // Work may lie in work to any depth: what has been asked since the process last heard of something
   // that ends work is not asked again.
@@ -99,18 +95,18 @@ struct Context {
   const Context* parent;     // the work around it, null if there is none
   std::uint32_t interrupts;  // before the outermost work began: a later one ends it
   Failure* failure;          // where exceptions go; null for a Thread
-  std::uint64_t index;       // in that slot: 1, but for tasks whose lowest failure counts
-  const Cancellation* token;
+  std::uint64_t index = 1;   // in that slot: 1, but for tasks whose lowest failure counts
+  const Cancellation* token = nullptr;
   const std::atomic<std::uint32_t>* cancels;  // how often it has been cancelled
   std::uint32_t cancels_before;
-  Group* group;  // of a task
+  Group* group = nullptr;  // of a task
 
   // The value of process.stops() at which neither this nor anything around it had stopped. relaxed:
   // threads that find it for themselves store the same. A copy asks anew.
   struct Stamp {
-    Stamp() : stops(0) {}
-    Stamp(const Stamp&) : stops(0) {}
-    std::atomic<std::uint32_t> stops;
+    Stamp() {}
+    Stamp(const Stamp&) {}
+    std::atomic<std::uint32_t> stops{0};
   };
   mutable Stamp running_at;
 };

@@ -52,11 +52,6 @@ REGATTA_COLD inline unsigned first_count(std::initializer_list<const char*> name
   return 0;
 }
 
-// Lowers the number of threads to `wish`, of which 0 says nothing.
-inline void limit(unsigned* threads, unsigned wish) {
-  if (wish > 0 && wish < *threads) *threads = wish;
-}
-
 REGATTA_COLD inline unsigned cores_affinity() {
 #if defined(__linux__)
   // 65536 CPUs: the kernel refuses a mask shorter than its own.
@@ -86,18 +81,19 @@ REGATTA_COLD inline std::vector<std::string> words_of(const std::string& text) {
                                   std::istream_iterator<std::string>());
 }
 
+REGATTA_COLD inline std::string lower_case(std::string text) {
+  for (char& letter : text) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return text;
+}
+
 // Names of hosts are compared without domain and without case.
-REGATTA_COLD inline bool is_this_host(std::string name) {
-  char here[256] = "";
-  gethostname(here, sizeof here - 1);
-  const auto plain = [](std::string host) {
-    host = host.substr(0, host.find('.'));
-    for (char& letter : host) {
-      if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
-    }
-    return host;
-  };
-  return plain(std::move(name)) == plain(here);
+REGATTA_COLD inline bool is_this_host(const std::string& name) {
+  char buffer[256] = "";
+  gethostname(buffer, sizeof buffer - 1);
+  const std::string here(buffer);
+  return lower_case(name.substr(0, name.find('.'))) == lower_case(here.substr(0, here.find('.')));
 }
 
 // Tasks of this Slurm step on this node, from a list such as "4(x2),3"; 1 outside of a step (a batch
@@ -136,50 +132,46 @@ REGATTA_COLD inline unsigned cores_slurm() {
   return cores > 0 ? std::max(1U, cores / slurm_tasks_here()) : 0;
 }
 
+// The hosts of a job. Which slots are here counts where there are several, of which one is this.
+struct JobHosts {
+  REGATTA_COLD void add(const std::string& host, const std::string& slots) {
+    ++hosts;
+    if (!is_this_host(host)) return;
+    ++here;
+    slots_here = slots;
+  }
+  REGATTA_COLD unsigned count(const char* variable_of_all) const {
+    return hosts > 1 && here == 1 ? count_in(slots_here) : env_count(variable_of_all);
+  }
+  int hosts = 0;
+  int here = 0;
+  std::string slots_here;
+};
+
 // LSB_MCPU_HOSTS is "host slots host slots ..."; LSB_DJOB_NUMPROC is their sum.
 REGATTA_COLD inline unsigned cores_lsf() {
   const std::vector<std::string> words = words_of(variable("LSB_MCPU_HOSTS"));
-  if (words.size() >= 4 && words.size() % 2 == 0) {
-    std::string slots;
-    int here = 0;
-    for (std::size_t i = 0; i < words.size(); i += 2) {
-      if (!is_this_host(words[i])) continue;
-      slots = words[i + 1];
-      ++here;
-    }
-    if (here == 1) return count_in(slots);
-  }
-  return env_count("LSB_DJOB_NUMPROC");
+  JobHosts job;
+  for (std::size_t i = 0; i < words.size() && words.size() % 2 == 0; i += 2) job.add(words[i], words[i + 1]);
+  return job.count("LSB_DJOB_NUMPROC");
 }
 
 // NSLOTS counts on all hosts; lines of the host file are "host slots queue processors".
 REGATTA_COLD inline unsigned cores_sge() {
   std::ifstream file(variable("PE_HOSTFILE"));
-  if (!variable("NSLOTS").empty() && file) {
-    std::string line, slots;
-    int lines = 0, here = 0;
-    while (std::getline(file, line)) {
-      const std::vector<std::string> words = words_of(line);
-      if (words.size() < 2) continue;
-      ++lines;
-      if (!is_this_host(words[0])) continue;
-      slots = words[1];
-      ++here;
-    }
-    if (lines > 1 && here == 1) return count_in(slots);
+  JobHosts job;
+  std::string line;
+  while (!variable("NSLOTS").empty() && std::getline(file, line)) {
+    const std::vector<std::string> words = words_of(line);
+    if (words.size() >= 2) job.add(words[0], words[1]);
   }
-  return env_count("NSLOTS");
+  return job.count("NSLOTS");
 }
 
 // R CMD check allows no more than two where the variable is set and not "false".
 REGATTA_COLD inline unsigned cores_check() {
-  const char* flag = std::getenv("_R_CHECK_LIMIT_CORES_");
-  if (!flag || !*flag) return 0;
-  std::string text(flag);
-  for (char& letter : text) {
-    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
-  }
-  return text == "false" ? 0 : 2;
+  const std::string flag = lower_case(variable("_R_CHECK_LIMIT_CORES_"));
+  return flag.empty() || flag == "false" ? 0 : 2;
 }
 
 // The cores that this process may use: the fewest that any source names, read as R's
@@ -188,15 +180,13 @@ REGATTA_COLD inline unsigned cores_check() {
 REGATTA_COLD inline unsigned count_cores(Process& process) {
   const unsigned share = env_count("REGATTA_THREADS");
   if (share > 0) return share;
+  const bool asks_host = process.on_main() && process.host().threads;
   unsigned cores = std::min(cores_affinity(), max_threads);
-  limit(&cores, cores_quota());
-  limit(&cores, cores_slurm());
-  limit(&cores, first_count({"PBS_NUM_PPN", "NCPUS"}));
-  limit(&cores, cores_lsf());
-  limit(&cores, cores_sge());
-  limit(&cores, env_count("REGATTA_SHARE"));
-  limit(&cores, cores_check());
-  if (process.on_main() && process.host().threads) limit(&cores, process.host().threads());
+  for (unsigned most : {cores_quota(), cores_slurm(), first_count({"PBS_NUM_PPN", "NCPUS"}), cores_lsf(),
+                        cores_sge(), env_count("REGATTA_SHARE"), cores_check(),
+                        asks_host ? process.host().threads() : 0U}) {
+    if (most > 0) cores = std::min(cores, most);
+  }
   return std::max(1U, cores);
 }
 

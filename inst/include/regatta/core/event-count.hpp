@@ -8,7 +8,7 @@
 #include <limits>
 #include <mutex>
 
-#include "clock.hpp"
+#include "config.hpp"
 
 REGATTA_NAMESPACE_BEGIN
 namespace detail {
@@ -23,8 +23,6 @@ class EventCount {
  public:
   // What a sleeper has been told of before it prepared.
   using Ticket = std::uint32_t;
-
-  EventCount() : state_(0), waiting_(0), grants_(0) {}
 
   // acquire: who prepares after a notification sees the work that it was for.
   Ticket prepare_wait() { return number(state_.fetch_add(1, std::memory_order_seq_cst)); }
@@ -62,6 +60,17 @@ class EventCount {
     return true;
   }
 
+  // Sleeps as commit_wait() does, unless ready() says at the second look that there is no need.
+  template <class Ready>
+  void wait_unless(const Ready& ready, double us) {
+    const Ticket ticket = prepare_wait();
+    if (ready()) {
+      cancel_wait(ticket);
+    } else {
+      commit_wait(ticket, us);
+    }
+  }
+
   // Wakes up to `count` sleepers, and all that are about to sleep.
   void notify(std::uint32_t count) {
     if (!any()) return;
@@ -85,10 +94,10 @@ class EventCount {
 
   std::mutex mutex_;
   std::condition_variable bell_;
-  std::atomic<std::uint64_t> state_;
+  std::atomic<std::uint64_t> state_{0};
   // Guarded by the mutex: who sleep without having been told to wake, and how many have been told.
-  std::uint32_t waiting_;
-  std::uint32_t grants_;
+  std::uint32_t waiting_ = 0;
+  std::uint32_t grants_ = 0;
 };
 
 }  // namespace detail

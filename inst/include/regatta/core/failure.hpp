@@ -38,10 +38,6 @@ namespace detail {
 // index 0, or that of the lowest index, if given. Others are counted.
 class Failure {
  public:
-  Failure() : failed_at_(none), count_(0) {}
-  Failure(const Failure&) = delete;
-  Failure& operator=(const Failure&) = delete;
-
   void record(std::exception_ptr error, std::uint64_t index = 0) noexcept {
     std::lock_guard<std::mutex> lock(mutex_);
     ++count_;
@@ -81,10 +77,10 @@ class Failure {
   static constexpr std::uint64_t none = ~std::uint64_t(0);
 
   // Changed under the mutex. release and acquire: who sees a failure sees what led to it.
-  std::atomic<std::uint64_t> failed_at_;
+  std::atomic<std::uint64_t> failed_at_{none};
   std::mutex mutex_;
   std::exception_ptr first_;
-  std::size_t count_;
+  std::size_t count_ = 0;
 };
 
 }  // namespace detail

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <type_traits>
 
-#include "global.hpp"
+#include "pool.hpp"
 
 REGATTA_NAMESPACE_BEGIN
 namespace detail {
@@ -79,9 +79,11 @@ struct IndexLoop : Loop {
   F& body;
 };
 
-template <class Index, class F>
-void run_for(Pool& pool, Index begin, Index end, F& f, std::size_t threads, std::size_t batches,
+template <class Begin, class End, class F>
+void run_for(Pool& pool, Begin first, End last, F& f, std::size_t threads, std::size_t batches,
              const Cancellation* token) {
+  using Index = IndexOf<Begin, End>;
+  const Index begin = static_cast<Index>(first), end = static_cast<Index>(last);
   if (!(begin < end)) return;
   const std::uint64_t count = static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(begin);
   const std::uint64_t step = batches > 0 && batches < count ? (count - 1) / batches + 1 : 1;
@@ -123,18 +125,14 @@ void run_for_each(Pool& pool, Items& items, F& f, std::size_t threads, std::size
 template <class Begin, class End, class F>
 void parallelFor(Begin begin, End end, F&& f, std::size_t nThreads = defaultThreads(),
                  std::size_t nBatches = 0) {
-  using Index = detail::IndexOf<Begin, End>;
-  detail::run_for(detail::pool_here(), static_cast<Index>(begin), static_cast<Index>(end), f,
-                  nThreads, nBatches, nullptr);
+  detail::run_for(detail::pool_here(), begin, end, f, nThreads, nBatches, nullptr);
 }
 
 // As above, until cancelled: then returns without having called f for all indices.
 template <class Begin, class End, class F>
 void parallelFor(Begin begin, End end, F&& f, const Cancellation& token,
                  std::size_t nThreads = defaultThreads(), std::size_t nBatches = 0) {
-  using Index = detail::IndexOf<Begin, End>;
-  detail::run_for(detail::pool_here(), static_cast<Index>(begin), static_cast<Index>(end), f,
-                  nThreads, nBatches, &token);
+  detail::run_for(detail::pool_here(), begin, end, f, nThreads, nBatches, &token);
 }
 
 // Calls f(item) for all items of a container with random access; see parallelFor().

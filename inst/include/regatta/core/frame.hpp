@@ -2,13 +2,44 @@
 #define REGATTA_CORE_FRAME_HPP
 
 #include <memory>
+#include <sstream>
+#include <string>
 
 #include "context.hpp"
-#include "line.hpp"
 #include "process.hpp"
 
 REGATTA_NAMESPACE_BEGIN
 namespace detail {
+
+// What one thread has written to one stream and not yet ended by a newline.
+class Line {
+ public:
+  explicit Line(int stream) : stream_(stream) {}
+  ~Line() { pass_on(process().output, true); }
+
+  std::ostringstream& text() { return text_; }
+
+  // Gives whole lines away; with `all`, what follows the last newline too.
+  std::string take(bool all) {
+    if (text_.tellp() <= 0) return std::string();
+    std::string text = text_.str();
+    const std::size_t size = all ? text.size() : text.rfind('\n') + 1;
+    if (size == 0) return std::string();
+    text_.str(text.substr(size));
+    text_.seekp(0, std::ios_base::end);
+    text.resize(size);
+    return text;
+  }
+
+  void pass_on(OutputQueue& output, bool all) {
+    const std::string text = take(all);
+    if (!text.empty()) output.add(stream_, text);
+  }
+
+ private:
+  int stream_;
+  std::ostringstream text_;
+};
 
 struct Slot;
 
@@ -54,16 +85,13 @@ inline WorkMark* work_mark() {
 // All that is kept for one thread, one for all libraries of one ABI: a body of one may call a
 // function of another, which has to find that the thread is at work.
 struct ThreadState {
-  ThreadState()
-      : frame(), suppressed(0), line_begun(false),
-        mark(work_mark()) {}
-  Frame frame;
-  std::size_t suppressed;  // exceptions beside the one that was thrown last
-  bool line_begun;
+  Frame frame = {};
+  std::size_t suppressed = 0;  // exceptions beside the one that was thrown last
+  bool line_begun = false;
   // Two threads never write into the same buffer, so that lines stay whole, and std::setprecision()
   // and the like hold for the thread that uses them.
   std::unique_ptr<Line> lines[2];
-  WorkMark* const mark;
+  WorkMark* const mark = work_mark();
 };
 
 extern "C" REGATTA_SHARED inline void* REGATTA_ABI(regatta_thread_)() {
@@ -108,7 +136,7 @@ inline bool works_elsewhere(const ThreadState& here, const Process& process) {
 
 // Around a body: says what the thread is doing, and leaves no line unfinished when the outermost
 // one is left.
-class FrameScope {
+class FrameScope : NoCopy {
  public:
   FrameScope(const Frame& frame, Process& process)
       : here_(thread_state()), before_(here_.frame), mark_before_(here_.mark->process),
@@ -122,8 +150,6 @@ class FrameScope {
     here_.frame = before_;
     here_.mark->process = mark_before_;
   }
-  FrameScope(const FrameScope&) = delete;
-  FrameScope& operator=(const FrameScope&) = delete;
 
   // After each body, where several run in the scope.
   void end_body() {

@@ -35,8 +35,6 @@ struct Group : Context {
     parent = task ? &outer : nullptr;
     parent_group->pending.fetch_add(1, std::memory_order_relaxed);
   }
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
 
   // seq_cst: a sleeper's second look, see EventCount.
   bool done() const { return pending.load(std::memory_order_seq_cst) <= 1; }
@@ -114,8 +112,6 @@ struct Group : Context {
 // The groups of a pool whose queue is not empty.
 class GroupList {
  public:
-  GroupList() : first_(nullptr), last_(nullptr), any_(false) {}
-
   // Without the mutex. seq_cst: a sleeper's second look, see EventCount.
   bool any() const { return any_.load(std::memory_order_seq_cst); }
 
@@ -143,9 +139,9 @@ class GroupList {
   }
 
  private:
-  Group* first_;
-  Group* last_;
-  std::atomic<bool> any_;
+  Group* first_ = nullptr;
+  Group* last_ = nullptr;
+  std::atomic<bool> any_{false};
 };
 
 }  // namespace detail

@@ -17,15 +17,12 @@ REGATTA_NAMESPACE_BEGIN
 template <class T>
 class PerThread {
  public:
-  PerThread() : make_([](std::thread::id self) { return new Node(self); }), first_(nullptr), size_(0) {}
+  PerThread() : make_([](std::thread::id self) { return new Node(self); }) {}
   // With what make() returns. T needs no constructor that moves or copies where C++17 is used, nor
   // without `make` in any standard.
   template <class Make, class = decltype(T(std::declval<Make&>()()))>
   explicit PerThread(Make make)
-      : make_([make](std::thread::id self) mutable { return new Node(self, make); }),
-        first_(nullptr), size_(0) {}
-  PerThread(const PerThread&) = delete;
-  PerThread& operator=(const PerThread&) = delete;
+      : make_([make](std::thread::id self) mutable { return new Node(self, make); }) {}
 
   ~PerThread() {
     for (Node* node = first_.load(std::memory_order_acquire); node;) {
@@ -62,13 +59,12 @@ class PerThread {
 
  private:
   struct Node {
-    explicit Node(std::thread::id thread) : next(nullptr), owner(thread), index(0), value() {}
+    explicit Node(std::thread::id thread) : owner(thread), value() {}
     template <class Make>
-    Node(std::thread::id thread, Make& make)
-        : next(nullptr), owner(thread), index(0), value(make()) {}
-    Node* next;
+    Node(std::thread::id thread, Make& make) : owner(thread), value(make()) {}
+    Node* next = nullptr;
     const std::thread::id owner;
-    std::size_t index;
+    std::size_t index = 0;
     T value;
     detail::Padding<> apart;
   };
@@ -89,8 +85,8 @@ class PerThread {
   }
 
   const std::function<Node*(std::thread::id)> make_;
-  std::atomic<Node*> first_;
-  std::atomic<std::size_t> size_;  // relaxed: gives out numbers
+  std::atomic<Node*> first_{nullptr};
+  std::atomic<std::size_t> size_{0};  // relaxed: gives out numbers
 };
 
 REGATTA_NAMESPACE_END

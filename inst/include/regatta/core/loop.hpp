@@ -6,13 +6,70 @@
 #include <memory>
 
 #include "context.hpp"
-#include "gate.hpp"
 #include "poll.hpp"
 #include "range.hpp"
 
 REGATTA_NAMESPACE_BEGIN
 
 namespace detail {
+
+struct Loop;
+
+// Where a loop is open to helpers. The gate outlives the loop, which lies on its caller's stack:
+// a helper may touch the loop only between a join() that succeeded and its leave(), and the caller
+// does not return before everybody has left.
+//
+// The word: helpers inside in bits 0-15, whether it is open in bit 16, the most helpers it admits
+// in bits 17-31, the number of the loop in bits 32-63.
+class Gate {
+ public:
+  static bool has_room(std::uint64_t word) {
+    return (word & open_bit) != 0 && inside(word) < ((word >> 17) & 0x7fff);
+  }
+  static std::uint32_t number(std::uint64_t word) { return static_cast<std::uint32_t>(word >> 32); }
+  static unsigned inside(std::uint64_t word) { return static_cast<unsigned>(word & 0xffff); }
+
+  // relaxed: only a hint; join() decides.
+  std::uint64_t peek() const { return word_.load(std::memory_order_relaxed); }
+
+  // The caller's: no helper is inside and none comes while the gate is closed, so a store will do.
+  // release: a helper that joins sees the loop.
+  void open(Loop* loop, unsigned room) {
+    loop_ = loop;
+    const std::uint64_t next = (word_.load(std::memory_order_relaxed) >> 32) + 1;
+    word_.store((next << 32) | (static_cast<std::uint64_t>(room & 0x7fff) << 17) | open_bit,
+                std::memory_order_release);
+  }
+
+  // acquire: the results of helpers that have left are seen. Returns how many are still inside.
+  unsigned close() { return inside(word_.fetch_and(~open_bit, std::memory_order_acquire)); }
+  // seq_cst for the caller that goes to sleep after it: see EventCount.
+  unsigned inside() const { return inside(word_.load(std::memory_order_seq_cst)); }
+
+  // acquire: see open(). Null if the loop that `word` tells of is over or has no room.
+  Loop* join(std::uint64_t word) {
+    if (!has_room(word)) return nullptr;
+    if (!word_.compare_exchange_strong(word, word + 1, std::memory_order_acquire,
+                                       std::memory_order_relaxed)) {
+      return nullptr;
+    }
+    return loop_;
+  }
+
+  // release, and more because of EventCount: what the helper has done is seen by the caller. True if
+  // the caller waits for this helper.
+  bool leave() {
+    const std::uint64_t before = word_.fetch_sub(1, std::memory_order_seq_cst);
+    return inside(before) == 1 && (before & open_bit) == 0;
+  }
+
+ private:
+  static constexpr std::uint64_t open_bit = 1U << 16;
+
+  std::atomic<std::uint64_t> word_{0};
+  Loop* loop_ = nullptr;
+  Padding<> apart_;
+};
 
 class Pool;
 
@@ -36,9 +93,7 @@ struct Loop : Context {
   using Run = void (*)(Loop& loop, LoopWork& work);
 
   Loop(Process& in, Run with, std::atomic<float>& last_cost)
-      : Context(in, frame_here().context, &first_exception, nullptr), run(with), ranges(nullptr),
-        range_count(1), threads(1), max_units(max_piece), ticks_per_us(1000.0), start(0),
-        usual_cost(last_cost), cost(0.0f) {}
+      : Context(in, frame_here().context, &first_exception, nullptr), run(with), usual_cost(last_cost) {}
 
   // For the next loop with the same body: the mean of all units, since a loop may end with short
   // ones. Threads would fight for the place if each wrote to it, so that only a clear change is
@@ -72,26 +127,26 @@ struct Loop : Context {
   }
 
   const Run run;
-  StealableRange* ranges;  // one per thread that may take part, the caller's first
-  unsigned range_count;
-  unsigned threads;      // that take part at most, the caller included
-  Unit max_units;        // in one stretch
-  double ticks_per_us;
-  Ticks start;
+  StealableRange* ranges = nullptr;  // one per thread that may take part, the caller's first
+  unsigned range_count = 1;
+  unsigned threads = 1;        // that take part at most, the caller included
+  Unit max_units = max_piece;  // in one stretch
+  double ticks_per_us = 1000.0;
+  Ticks start = 0;
   Failure first_exception;
 
   // Ticks per unit in the last loop with this body, 0 if there was none. It decides only when
   // helpers are called, since this loop may be a different one. relaxed: a guess.
   std::atomic<float>& usual_cost;
   // Ticks per unit as the caller last saw it, 0 while unknown. relaxed: a guess to pace by.
-  std::atomic<float> cost;
+  std::atomic<float> cost{0.0f};
 };
 
 // The adaptive grain: decides for one thread how many units of a loop it runs between two looks at
 // the clock.
 class Pace {
  public:
-  Pace(Loop& loop, Ticks now) : loop_(loop), next_(1), cost_(0.0), last_(now) {
+  Pace(Loop& loop, Ticks now) : loop_(loop), last_(now) {
     const double known = loop.cost.load(std::memory_order_relaxed);
     if (known > 0.0) plan(known, max_piece);
   }
@@ -126,8 +181,8 @@ class Pace {
   }
 
   Loop& loop_;
-  Unit next_;
-  double cost_;
+  Unit next_ = 1;
+  double cost_ = 0.0;
   Ticks last_;
 };
 
@@ -136,11 +191,10 @@ constexpr int max_levels = 3;
 // Loops within loops of one thread, the outermost first: helpers look there first, since its
 // units are the largest.
 struct Level {
-  Level() : live(false) {}
   Gate gate;
   std::unique_ptr<StealableRange[]> ranges;
   // Whether a loop is under way here. acquire and release: who sees it sees the ranges.
-  std::atomic<bool> live;
+  std::atomic<bool> live{false};
 };
 
 }  // namespace detail

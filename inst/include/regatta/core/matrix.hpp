@@ -103,18 +103,17 @@ class RVector {
   T& operator[](std::size_t i) { return data_[i]; }
   const T& operator[](std::size_t i) const { return data_[i]; }
 
- private:
+ protected:
   T* data_;
+
+ private:
   std::size_t length_;
 };
 
-// A matrix stored by columns; see RVector.
+// A matrix stored by columns; as a vector, all of its elements.
 template <class T>
-class RMatrix {
+class RMatrix : public RVector<T> {
  public:
-  using iterator = T*;
-  using const_iterator = const T*;
-
   class Row {
    public:
     using iterator = detail::StrideIterator<T>;
@@ -149,24 +148,16 @@ class RMatrix {
 
   template <class Source>
   explicit RMatrix(const Source& source)
-      : data_(detail::Access<T, Source>::data(source)),
-        nrow_(detail::Access<T, Source>::nrow(source)),
-        ncol_(detail::Access<T, Source>::ncol(source)) {}
-  RMatrix(T* data, std::size_t nrow, std::size_t ncol) : data_(data), nrow_(nrow), ncol_(ncol) {}
+      : RMatrix(detail::Access<T, Source>::data(source), detail::Access<T, Source>::nrow(source),
+                detail::Access<T, Source>::ncol(source)) {}
+  RMatrix(T* data, std::size_t nrow, std::size_t ncol)
+      : RVector<T>(data, nrow * ncol), nrow_(nrow), ncol_(ncol) {}
 
-  iterator begin() { return data_; }
-  iterator end() { return data_ + length(); }
-  const_iterator begin() const { return data_; }
-  const_iterator end() const { return data_ + length(); }
-  std::size_t length() const { return nrow_ * ncol_; }
-  std::size_t size() const { return length(); }
   std::size_t nrow() const { return nrow_; }
   std::size_t ncol() const { return ncol_; }
 
-  T& operator()(std::size_t i, std::size_t j) { return data_[i + j * nrow_]; }
-  const T& operator()(std::size_t i, std::size_t j) const { return data_[i + j * nrow_]; }
-  T& operator[](std::size_t i) { return data_[i]; }
-  const T& operator[](std::size_t i) const { return data_[i]; }
+  T& operator()(std::size_t i, std::size_t j) { return this->data_[i + j * nrow_]; }
+  const T& operator()(std::size_t i, std::size_t j) const { return this->data_[i + j * nrow_]; }
 
   Row row(std::size_t i) { return Row(*this, i); }
   const Row row(std::size_t i) const { return Row(*this, i); }
@@ -174,7 +165,6 @@ class RMatrix {
   const Column column(std::size_t j) const { return Column(*this, j); }
 
  private:
-  T* data_;
   std::size_t nrow_;
   std::size_t ncol_;
 };

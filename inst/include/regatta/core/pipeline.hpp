@@ -21,8 +21,7 @@ class Pipeline {
  public:
   Pipeline(Read& read, Transform& transform, Combine& combine, std::size_t places)
       : read_(read), transform_(transform), combine_(combine), places_(places),
-        slots_(new Slot[places]), read_next_(0), transform_next_(0), combine_next_(0),
-        end_(std::numeric_limits<std::uint64_t>::max()), reading_(false), combining_(false) {}
+        slots_(new Slot[places]) {}
 
   // What each thread does until all is done.
   void work() {
@@ -50,9 +49,8 @@ class Pipeline {
  private:
   enum class State { free, read, transformed };
   struct Slot {
-    Slot() : state(State::free), item() {}
-    State state;
-    Item item;
+    State state = State::free;
+    Item item{};
   };
 
   Slot& slot(std::uint64_t index) { return slots_[static_cast<std::size_t>(index % places_)]; }
@@ -131,9 +129,10 @@ class Pipeline {
   const std::unique_ptr<Slot[]> slots_;
   std::mutex mutex_;
   std::condition_variable change_;
-  std::uint64_t read_next_, transform_next_, combine_next_;
-  std::uint64_t end_;  // the number of items, or of those before one that threw
-  bool reading_, combining_;
+  std::uint64_t read_next_ = 0, transform_next_ = 0, combine_next_ = 0;
+  // The number of items, or of those before one that threw.
+  std::uint64_t end_ = std::numeric_limits<std::uint64_t>::max();
+  bool reading_ = false, combining_ = false;
   std::exception_ptr error_;
 };
 

@@ -7,7 +7,6 @@
 
 #include "failure.hpp"
 #include "frame.hpp"
-#include "line.hpp"
 #include "process.hpp"
 
 REGATTA_NAMESPACE_BEGIN
@@ -17,11 +16,9 @@ namespace detail {
 // answered in 150 ms, of which this leaves most to the tasks.
 constexpr double poll_us = 25000.0;
 
-struct PollGuard {
+struct PollGuard : NoCopy {
   explicit PollGuard(Process& process) : process_(process) { process_.polling = true; }
   ~PollGuard() { process_.polling = false; }
-  PollGuard(const PollGuard&) = delete;
-  PollGuard& operator=(const PollGuard&) = delete;
   Process& process_;
 };
 

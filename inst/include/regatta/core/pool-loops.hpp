@@ -17,7 +17,7 @@ inline Slot* Pool::lend_slot() {
 inline LoopWork::LoopWork(Pool& pool, Loop& loop, StealableRange& range, Slot* slot,
                           Ticks now)
     : pool_(pool), loop_(loop), range_(range), slot_(slot), main_(loop.process.on_main()),
-      calls_(false), from_(0), at_(0), next_call_(loop.start), pace_(loop, now) {}
+      next_call_(loop.start), pace_(loop, now) {}
 
 inline void LoopWork::run() {
   try {
@@ -186,17 +186,8 @@ inline void Pool::wait_for_helpers(Loop& loop, Slot& me, Gate& gate) {
     } else if (us_since(since) < spin_us) {
       pause_cpu(4);
     } else {
-      doze(gate);
+      waiting_.wait_unless([&gate] { return gate.inside() == 0; }, poll_us);
     }
-  }
-}
-
-inline void Pool::doze(const Gate& gate) {
-  const EventCount::Ticket ticket = waiting_.prepare_wait();
-  if (gate.inside() == 0) {
-    waiting_.cancel_wait(ticket);
-  } else {
-    waiting_.commit_wait(ticket, poll_us);
   }
 }
 
@@ -211,7 +202,7 @@ inline Gate* Pool::choose_gate(Slot& me, std::uint64_t* word) {
       if (me.left.is(&gate, *word) && us_since(me.left.when) < spin_us) continue;
       if (me.called) return &gate;
       if (!me.candidate.is(&gate, *word)) {
-        me.candidate = Sight(&gate, *word, now);
+        me.candidate = Sight{&gate, Gate::number(*word), now};
         return nullptr;
       }
       return us_since(me.candidate.when) < ripe_us ? nullptr : &gate;
@@ -232,7 +223,7 @@ inline bool Pool::join_loop(Slot& me) {
     call_helpers(1);
   }
   help(me, *gate, *loop);
-  me.left = Sight(gate, word, ticks_now());
+  me.left = Sight{gate, Gate::number(word), ticks_now()};
   return true;
 }
 

@@ -325,13 +325,8 @@ inline void Pool::wait_until(Group& group, bool (Group::*wanted)() const) {
     now = ticks_now();
     if (us_between(since, now) < spin_us) {
       pause_cpu(4);
-      continue;
-    }
-    const EventCount::Ticket ticket = waiting_.prepare_wait();
-    if ((group.*wanted)()) {
-      waiting_.cancel_wait(ticket);
     } else {
-      waiting_.commit_wait(ticket, poll_us);
+      waiting_.wait_unless([&group, wanted] { return (group.*wanted)(); }, poll_us);
     }
   }
   if (me) report_done(*me);

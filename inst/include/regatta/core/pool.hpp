@@ -23,8 +23,6 @@ class REGATTA_SHARED Pool : public Company {
   // helper runs tasks in place of the main thread; only when nothing goes on is it joined by others.
   Pool(Process& in, unsigned helpers, unsigned most, bool alone);
   ~Pool() override;
-  Pool(const Pool&) = delete;
-  Pool& operator=(const Pool&) = delete;
 
   // Calls loop.run() for all units 0 .. units - 1, on at most `threads` threads, and returns when
   // all is done. Throws the first exception of a body, or UserInterruptException.
@@ -77,7 +75,6 @@ class REGATTA_SHARED Pool : public Company {
   void run_alone(Loop& loop, Unit units, StealableRange& range, Slot* me);
   void run_together(Loop& loop, Unit units, Slot& me);
   void wait_for_helpers(Loop& loop, Slot& me, Gate& gate);
-  void doze(const Gate& gate);
 
   // Tasks, in pool-tasks.hpp.
   Group& add_root(const void* user);
@@ -129,7 +126,7 @@ class REGATTA_SHARED Pool : public Company {
 
   // relaxed: helpers that see a new loop by themselves within watch_us. A loop that finds none
   // wakes one; a wrong number costs a late start, no more.
-  std::atomic<int> watching_;
+  std::atomic<int> watching_{0};
   EventCount bed_;
   EventCount waiting_;  // who waits for helpers or for tasks
 
@@ -138,23 +135,21 @@ class REGATTA_SHARED Pool : public Company {
   std::vector<std::thread> threads_;
   // acquire and release: who counts a helper sees its record. `can_start_` falls when the
   // system refuses a thread.
-  std::atomic<unsigned> started_;
+  std::atomic<unsigned> started_{0};
   std::atomic<unsigned> can_start_;
-  std::atomic<bool> stopping_;
+  std::atomic<bool> stopping_{false};  // seq_cst: a sleeper's second look, see EventCount
   std::atomic<bool> closing_;  // tasks not begun are dropped; relaxed: "when you can"
 
   TaskMemory task_memory_;
   std::mutex tasks_mutex_;  // guards the list and the queues of its groups
   GroupList groups_;
-  std::atomic<Group*> roots_;  // acquire and release; grows under the mutex
+  std::atomic<Group*> roots_{nullptr};  // acquire and release; grows under the mutex
 };
 
 // One thread at work for a loop.
-class LoopWork {
+class LoopWork : NoCopy {
  public:
   LoopWork(Pool& pool, Loop& loop, StealableRange& range, Slot* slot, Ticks now);
-  LoopWork(const LoopWork&) = delete;
-  LoopWork& operator=(const LoopWork&) = delete;
 
   void run();
   void call_from_now_on() { calls_ = true; }
@@ -181,18 +176,18 @@ class LoopWork {
   StealableRange& range_;
   Slot* const slot_;
   const bool main_;
-  bool calls_;       // is the caller, who calls helpers when there is work for them
-  Unit from_;        // the first unit of the stretch
-  Unit at_;          // the next one
+  bool calls_ = false;  // is the caller, who calls helpers when there is work for them
+  Unit from_ = 0;       // the first unit of the stretch
+  Unit at_ = 0;         // the next one
   Ticks next_call_;  // not before then
   Pace pace_;
 };
 
 // The slot of the calling thread for the time of a loop or wait: its own if it has one, else one that
 // is lent; none if too many guests are there.
-class SlotLease {
+class SlotLease : NoCopy {
  public:
-  explicit SlotLease(Pool& pool, bool wanted = true) : slot_(nullptr), lent_(nullptr) {
+  explicit SlotLease(Pool& pool, bool wanted = true) {
     if (!wanted) return;
     const Frame& frame = frame_here();
     slot_ = frame.pool == &pool && frame.slot ? frame.slot : lent_ = pool.lend_slot();
@@ -200,14 +195,12 @@ class SlotLease {
   ~SlotLease() {
     if (lent_) lent_->give_back();
   }
-  SlotLease(const SlotLease&) = delete;
-  SlotLease& operator=(const SlotLease&) = delete;
 
   Slot* slot() const { return slot_; }
 
  private:
-  Slot* slot_;
-  Slot* lent_;
+  Slot* slot_ = nullptr;
+  Slot* lent_ = nullptr;
 };
 
 }  // namespace detail

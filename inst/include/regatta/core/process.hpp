@@ -1,6 +1,9 @@
 #ifndef REGATTA_CORE_PROCESS_HPP
 #define REGATTA_CORE_PROCESS_HPP
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -10,9 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "clock.hpp"
 #include "config.hpp"
-#include "fork.hpp"
 #include "shared.hpp"
 
 REGATTA_NAMESPACE_BEGIN
@@ -32,6 +33,42 @@ struct Host {
 
 namespace detail {
 
+// Knows whether this process is the one that made the object: a forked child has the memory, but
+// none of the threads. The kernel zeroes the page in a child, so that asking is one load; where
+// it cannot, the process number is compared, which is a system call.
+class ForkMark : NoCopy {
+ public:
+  ForkMark() : word_(nullptr), pid_(getpid()) {
+    const std::size_t size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    void* page = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) return;
+    if (!zero_in_children(page, size)) {
+      munmap(page, size);
+      return;
+    }
+    word_ = static_cast<volatile int*>(page);
+    *word_ = 1;
+  }
+
+  bool in_child() const { return word_ ? *word_ == 0 : pid_ != getpid(); }
+
+ private:
+  static bool zero_in_children(void* page, std::size_t size) {
+#if defined(MADV_WIPEONFORK)
+    return madvise(page, size, MADV_WIPEONFORK) == 0;
+#elif defined(VM_INHERIT_ZERO)
+    return minherit(page, size, VM_INHERIT_ZERO) == 0;
+#else
+    (void)page;
+    (void)size;
+    return false;
+#endif
+  }
+
+  volatile int* word_;
+  pid_t pid_;
+};
+
 class Pool;
 
 struct OutputPiece {
@@ -42,8 +79,6 @@ struct OutputPiece {
 // Text of any thread that waits for the main thread to print it.
 class OutputQueue {
  public:
-  OutputQueue() : waits_(false) {}
-
   void add(int stream, const std::string& text) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (pieces_.empty() || pieces_.back().stream != stream) {
@@ -67,7 +102,7 @@ class OutputQueue {
  private:
   std::mutex mutex_;
   std::vector<OutputPiece> pieces_;
-  std::atomic<bool> waits_;
+  std::atomic<bool> waits_{false};
 };
 
 // Something whose threads may be at work.
@@ -81,17 +116,12 @@ struct Company {
 // the process ends. A forked child makes its own, see process().
 class REGATTA_SHARED Process {
  public:
-  explicit Process(Process* parent)
-      : before_fork(parent), last_poll(0), polling(false), line_open(false), pool(nullptr), threads(0),
-        forced_threads(0), main_thread_(std::this_thread::get_id()), host_(nullptr), interrupts_(0),
-        reported_(0), stops_(1), ending_(false) {
-    if (parent) main_thread_.store(parent->main_thread_.load());
-    hosts_.emplace_back(new Host(parent ? parent->host() : Host()));
-    host_.store(hosts_.back().get(), std::memory_order_release);
-    if (parent) forced_threads = parent->forced_threads;
+  explicit Process(Process* parent) : before_fork(parent), main_thread_(std::this_thread::get_id()) {
+    set_host(parent ? parent->host() : Host());
+    if (!parent) return;
+    main_thread_.store(parent->main_thread_.load());
+    forced_threads = parent->forced_threads;
   }
-  Process(const Process&) = delete;
-  Process& operator=(const Process&) = delete;
 
   bool in_child() const { return mark_.in_child(); }
   // relaxed: a thread finds its own number only where it has stored that itself.
@@ -131,9 +161,9 @@ class REGATTA_SHARED Process {
 
   // The main thread's own: when it last asked its host, whether it is just doing so, whether it has
   // printed a line without its end, and what a function of the host has thrown and nobody got.
-  Ticks last_poll;
-  bool polling;
-  bool line_open;
+  Ticks last_poll = 0;
+  bool polling = false;
+  bool line_open = false;
   std::exception_ptr host_error;
 
   // How often that has been called. acquire and release: who reads the number sees what it is for.
@@ -156,22 +186,22 @@ class REGATTA_SHARED Process {
   OutputQueue output;
 
   // acquire and release: who reads the pointer reads the pool it points to.
-  std::atomic<Pool*> pool;
+  std::atomic<Pool*> pool{nullptr};
   std::mutex pool_mutex;
 
   // The size of the pool, 0 until it is known; and what set_default_threads() asked for.
-  std::atomic<unsigned> threads;
-  unsigned forced_threads;
+  std::atomic<unsigned> threads{0};
+  unsigned forced_threads = 0;
 
  private:
   std::atomic<std::thread::id> main_thread_;
   std::vector<std::unique_ptr<const Host>> hosts_;
-  std::atomic<const Host*> host_;  // the last; acquire and release: who reads it reads what is there
+  std::atomic<const Host*> host_{nullptr};  // the last; acquire and release: who reads it reads what is there
   ForkMark mark_;
-  std::atomic<std::uint32_t> interrupts_;
-  std::atomic<std::uint32_t> reported_;
-  std::atomic<std::uint32_t> stops_;
-  std::atomic<bool> ending_;
+  std::atomic<std::uint32_t> interrupts_{0};
+  std::atomic<std::uint32_t> reported_{0};
+  std::atomic<std::uint32_t> stops_{1};
+  std::atomic<bool> ending_{false};
   std::mutex company_mutex_;
   std::vector<Company*> company_;
 };

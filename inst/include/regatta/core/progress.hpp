@@ -28,11 +28,8 @@ class ProgressPrinter {
  public:
   // `numIt` iterations in all; shown every `printEvery` seconds, and when all are done.
   explicit ProgressPrinter(std::size_t numIt, std::size_t printEvery = 1)
-      : total_(numIt), every_us_(1e6 * static_cast<double>(printEvery)), done_(0), shown_(0),
-        start_(detail::Clock::now()) {}
+      : total_(numIt), every_us_(1e6 * static_cast<double>(printEvery)) {}
   virtual ~ProgressPrinter() {}
-  ProgressPrinter(const ProgressPrinter&) = delete;
-  ProgressPrinter& operator=(const ProgressPrinter&) = delete;
 
   // Returns how many iterations are done, like the ++ of a number.
   std::size_t operator++() { return advance() + 1; }
@@ -79,9 +76,9 @@ class ProgressPrinter {
 
   const std::size_t total_;
   const double every_us_;
-  std::atomic<std::size_t> done_;
-  std::atomic<long> shown_;
-  const detail::Clock::time_point start_;
+  std::atomic<std::size_t> done_{0};
+  std::atomic<long> shown_{0};
+  const detail::Clock::time_point start_ = detail::Clock::now();
 };
 
 // "Computing:  50% (~3s remaining)"

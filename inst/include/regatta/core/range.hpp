@@ -9,7 +9,7 @@
 #include <atomic>
 #include <mutex>
 
-#include "clock.hpp"
+#include "config.hpp"
 
 REGATTA_NAMESPACE_BEGIN
 namespace detail {
@@ -27,7 +27,6 @@ struct Range {
 // priority yields to none of a lower one.
 class SpinLock {
  public:
-  SpinLock() : taken_(false) {}
   bool try_lock() { return !taken_.exchange(true, std::memory_order_acquire); }
   void lock() {
     for (int turn = 0; !try_lock(); ++turn) {
@@ -43,7 +42,7 @@ class SpinLock {
   void unlock() { taken_.store(false, std::memory_order_release); }
 
  private:
-  std::atomic<bool> taken_;
+  std::atomic<bool> taken_{false};
 };
 
 // A memory barrier that all other threads of the process execute too, so that they need none of
@@ -80,8 +79,6 @@ inline bool fence_all() { return false; }
 // pays for that with two plain instructions per unit, and no barrier.
 class StealableRange {
  public:
-  StealableRange() : bound_(0), next_(0), limit_(0), last_(0), started_(0) {}
-
   // The caller's, before there are others in its loop.
   void reset(Range range) {
     bound_.store(0, std::memory_order_relaxed);
@@ -159,11 +156,11 @@ class StealableRange {
   SpinLock lock_;
   // All relaxed: the lock orders them, and the barrier next_ and bound_. What the units work on was
   // published when the thread joined the loop, their results are when it leaves.
-  std::atomic<Unit> bound_;
-  std::atomic<Unit> next_;
-  std::atomic<Unit> limit_;
-  std::atomic<Unit> last_;
-  std::atomic<Ticks> started_;
+  std::atomic<Unit> bound_{0};
+  std::atomic<Unit> next_{0};
+  std::atomic<Unit> limit_{0};
+  std::atomic<Unit> last_{0};
+  std::atomic<Ticks> started_{0};
   Padding<> apart_;
 };
 

@@ -53,7 +53,8 @@ REGATTA_COLD inline SharedGetter find_shared(const char* symbol, SharedGetter ow
   return own;
 }
 
-// The same, looked for once by each library.
+// The same, looked for once by each library. acquire and release: two that look at the same time store
+// the same address of code.
 inline void* shared_by(std::atomic<SharedGetter>& known, const char* symbol, SharedGetter own) {
   SharedGetter getter = known.load(std::memory_order_acquire);
   if (!getter) {

@@ -27,9 +27,6 @@ constexpr double watch_until_us = 1e6;
 
 // A gate at which a helper has seen a certain loop.
 struct Sight {
-  Sight() : gate(nullptr), number(0), when(0) {}
-  Sight(const Gate* at, std::uint64_t word, Ticks now)
-      : gate(at), number(Gate::number(word)), when(now) {}
   bool is(const Gate* at, std::uint64_t word) const {
     return gate == at && number == Gate::number(word);
   }
@@ -42,10 +39,6 @@ struct Sight {
 // pool's own threads are theirs, others are lent to threads that are in a loop or wait for tasks.
 // Levels, ring and what is atomic are read by others, the rest is the thread's own.
 struct Slot {
-  Slot()
-      : depth(0), taken(false), done_group(nullptr), done(0), emptied(false),
-        called(false), watching(false), last_work(0), loops_seen(0) {}
-
   // acquire and release: the next thread finds the slot as the last one left it.
   bool take() {
     return !taken.load(std::memory_order_relaxed) && !taken.exchange(true, std::memory_order_acquire);
@@ -53,27 +46,27 @@ struct Slot {
   void give_back() { taken.store(false, std::memory_order_release); }
 
   Level levels[max_levels];
-  int depth;  // loops that are open
-  std::atomic<bool> taken;
+  int depth = 0;  // loops that are open
+  std::atomic<bool> taken{false};
   TaskRing ring;
   Padding<> apart;
 
   // Tasks done that their group has not been told of; it is there as long as there are any.
-  Group* done_group;
-  std::uint64_t done;
-  SpareBundle spare;  // of these
-  bool emptied;  // the queue, when it last fetched tasks
-  bool called;  // by a caller who knows that there is enough work
-  bool watching;  // counts among those that look for loops
-  Sight candidate;
-  Sight left;
-  Ticks last_work;
-  std::uint64_t loops_seen;
+  Group* done_group = nullptr;
+  std::uint64_t done = 0;
+  SpareBundle spare;      // of these
+  bool emptied = false;   // the queue, when it last fetched tasks
+  bool called = false;    // by a caller who knows that there is enough work
+  bool watching = false;  // counts among those that look for loops
+  Sight candidate = {nullptr, 0, 0};
+  Sight left = {nullptr, 0, 0};
+  Ticks last_work = 0;
+  std::uint64_t loops_seen = 0;
 };
 
 // Signals are for the threads of the host: its handlers expect to run there. Faults are left
 // alone, since they come to the thread that made them.
-class SignalsBlocked {
+class SignalsBlocked : NoCopy {
  public:
   SignalsBlocked() {
     sigset_t all;
@@ -82,8 +75,6 @@ class SignalsBlocked {
     pthread_sigmask(SIG_BLOCK, &all, &before_);
   }
   ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
 
  private:
   sigset_t before_;

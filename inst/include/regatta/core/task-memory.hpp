@@ -25,13 +25,10 @@ class TaskMemory {
   // Holds a task whose function and arguments take some 90 bytes; larger ones are allocated singly.
   static constexpr std::size_t size = 128;
 
-  TaskMemory() : taking_(false), ready_(nullptr), returned_(nullptr), kept_(0) {}
   ~TaskMemory() {
     free_all(ready_);
     free_all(returned_.load(std::memory_order_acquire));
   }
-  TaskMemory(const TaskMemory&) = delete;
-  TaskMemory& operator=(const TaskMemory&) = delete;
 
   // acquire and release on `taking_`: who takes next sees what is ready. Who finds another thread
   // taking does not wait for it.
@@ -83,17 +80,15 @@ class TaskMemory {
     }
   }
 
-  std::atomic<bool> taking_;
-  SpareBlock* ready_;  // of the thread that is taking
-  std::atomic<SpareBlock*> returned_;
-  std::atomic<unsigned> kept_;  // of those returned
+  std::atomic<bool> taking_{false};
+  SpareBlock* ready_ = nullptr;  // of the thread that is taking
+  std::atomic<SpareBlock*> returned_{nullptr};
+  std::atomic<unsigned> kept_{0};  // of those returned
 };
 
 // Blocks on their way back, which go in bundles.
 class SpareBundle {
  public:
-  SpareBundle() : first_(nullptr), last_(nullptr), count_(0) {}
-
   void add(void* memory, TaskMemory& to) {
     SpareBlock* const block = new (memory) SpareBlock{first_};
     if (!first_) last_ = block;
@@ -109,9 +104,9 @@ class SpareBundle {
   }
 
  private:
-  SpareBlock* first_;
-  SpareBlock* last_;
-  unsigned count_;
+  SpareBlock* first_ = nullptr;
+  SpareBlock* last_ = nullptr;
+  unsigned count_ = 0;
 };
 
 }  // namespace detail

@@ -19,24 +19,20 @@ namespace detail {
 
 // A place in a queue. release and acquire: who follows the link sees the task it leads to.
 struct Link {
-  Link() : next(nullptr) {}
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
-  std::atomic<Link*> next;
+  std::atomic<Link*> next{nullptr};
 };
 
 // One call that was pushed to a group.
 struct Task : Link {
-  Task() : group(nullptr), index(1), interrupts(0), cancels(0), in_block(false) {}
   virtual ~Task() {}
   virtual void run() = 0;
 
-  Group* group;
+  Group* group = nullptr;
   // What its context begins with, see there.
-  std::uint64_t index;
-  std::uint32_t interrupts;
-  std::uint32_t cancels;
-  bool in_block;  // of the pool's TaskMemory
+  std::uint64_t index = 1;
+  std::uint32_t interrupts = 0;
+  std::uint32_t cancels = 0;
+  bool in_block = false;  // of the pool's TaskMemory
 };
 
 template <class Call>
@@ -86,16 +82,18 @@ inline void destroy_task(Task* task, TaskMemory& memory, SpareBundle& bundle) {
 // reached.
 class TaskQueue {
  public:
-  TaskQueue() : last_(&stub_), first_(&stub_) {}
-  TaskQueue(const TaskQueue&) = delete;
-  TaskQueue& operator=(const TaskQueue&) = delete;
-
   // True if there was no task: the caller then has to see to it that somebody looks here.
   bool add(Link* link) {
-    link->next.store(nullptr, std::memory_order_relaxed);
-    Link* const before = last_.exchange(link, std::memory_order_acq_rel);
+    Link* const before = append(link);
     before->next.store(link, std::memory_order_release);
     return before == &stub_;
+  }
+
+  // The first half of add(): the one to link from. acq_rel: who adds the next one finds the end of
+  // the queue in this one.
+  Link* append(Link* link) {
+    link->next.store(nullptr, std::memory_order_relaxed);
+    return last_.exchange(link, std::memory_order_acq_rel);
   }
 
   // Under the mutex. Whether an add() has said that there was no task, or the next one will.
@@ -124,9 +122,9 @@ class TaskQueue {
   }
 
  private:
-  std::atomic<Link*> last_;
+  std::atomic<Link*> last_{&stub_};
   Padding<> apart_;
-  Link* first_;
+  Link* first_ = &stub_;
   Link stub_;
 };
 
@@ -136,10 +134,6 @@ class TaskQueue {
 class TaskRing {
  public:
   static constexpr std::uint32_t places = 32;
-
-  TaskRing() : range_(0), group_(nullptr) {
-    for (std::atomic<Task*>& place : places_) place.store(nullptr, std::memory_order_relaxed);
-  }
 
   bool empty() const {
     const std::uint64_t range = range_.load(std::memory_order_seq_cst);
@@ -184,9 +178,9 @@ class TaskRing {
     return (static_cast<std::uint64_t>(first) << 32) | last;
   }
 
-  std::atomic<std::uint64_t> range_;
-  std::atomic<const Group*> group_;
-  std::atomic<Task*> places_[places];
+  std::atomic<std::uint64_t> range_{0};
+  std::atomic<const Group*> group_{nullptr};
+  std::atomic<Task*> places_[places] = {};
 };
 
 }  // namespace detail

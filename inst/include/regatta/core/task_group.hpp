@@ -23,8 +23,6 @@ class TaskGroup {
   explicit TaskGroup(ThreadPool& pool, std::size_t limit = detail::usual_limit,
                      FirstException first = FirstException::byTime)
       : TaskGroup(pool.pool(), limit, first) {}
-  TaskGroup(const TaskGroup&) = delete;
-  TaskGroup& operator=(const TaskGroup&) = delete;
 
   // Waits for the tasks; drops those not begun if an exception has left the scope of the group. An
   // exception that no wait() has asked for is lost.

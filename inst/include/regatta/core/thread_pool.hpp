@@ -70,10 +70,6 @@ class ThreadPool {
   explicit ThreadPool(std::size_t nWorkers)
       : size_(limited(nWorkers)), unwinding_(detail::unwinding()), shared_(false),
         pool_(make(detail::process(), size_)) {}
-  ThreadPool(const ThreadPool&) = delete;
-  ThreadPool(ThreadPool&&) = delete;
-  ThreadPool& operator=(const ThreadPool&) = delete;
-  ThreadPool& operator=(ThreadPool&&) = delete;
 
   // Finishes the tasks, or drops those not begun if an exception has left the scope of the pool. An exception that
   // no wait() has asked for is lost.
@@ -122,9 +118,7 @@ class ThreadPool {
 
   template <class Begin, class End, class F>
   void parallelFor(Begin begin, End end, F&& f, std::size_t nBatches = 0) {
-    using Index = detail::IndexOf<Begin, End>;
-    detail::run_for(pool(), static_cast<Index>(begin), static_cast<Index>(end), f,
-                    detail::max_threads, nBatches, nullptr);
+    detail::run_for(pool(), begin, end, f, detail::max_threads, nBatches, nullptr);
   }
 
   template <class Items, class F>

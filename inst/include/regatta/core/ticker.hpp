@@ -17,10 +17,8 @@ namespace detail {
 // keep it from its host. The loops themselves look at the clock between stretches only.
 class Ticker {
  public:
-  explicit Ticker(Company& whom) : whom_(whom), wanted_(false), ticks_(false), ending_(false) {}
+  explicit Ticker(Company& whom) : whom_(whom) {}
   ~Ticker() { end(); }
-  Ticker(const Ticker&) = delete;
-  Ticker& operator=(const Ticker&) = delete;
 
   bool ticks() const { return ticks_.load(std::memory_order_relaxed); }
 
@@ -83,9 +81,9 @@ class Ticker {
   std::condition_variable bell_;
   std::thread thread_;
   // relaxed: whether stretches may be long, and whether a loop has gone on since the last tick.
-  std::atomic<bool> wanted_;
-  std::atomic<bool> ticks_;
-  bool ending_;  // guarded by the mutex
+  std::atomic<bool> wanted_{false};
+  std::atomic<bool> ticks_{false};
+  bool ending_ = false;  // guarded by the mutex
 };
 
 }  // namespace detail
