@@ -75,6 +75,13 @@ test_that("one that has ended is replaced, and one that comes late takes part in
   # Nobody but the second one is ready: a map of one element ends, and is not held up by the other.
   expect_identical(par_lapply(1, function(i) Sys.getpid(), .on = cl, .control = on_local()), list(pids[[2L]]))
   expect_match(utils::capture.output(print(cl))[[2L]], "1 ready")
+  # One in which both take part ends as well, and leaves the one that is starting alone.
+  who <- function() par_lapply(1:2, function(i) Sys.getpid(), .on = cl, .control = on_local())
+  members <- function() .Call(regatta:::ffi_fork_stand_members, regatta:::stand_state(cl)$stand)
+  expect_identical(who(), rep(list(pids[[2L]]), 2L))
+  starting <- members()$pid
+  expect_identical(who(), rep(list(pids[[2L]]), 2L))
+  expect_identical(members()[c("pid", "starting")], list(pid = starting, starting = c(TRUE, FALSE)))
   got <- par_lapply(1:2, function(i) {
     file.create(file.path(folder, "go"))
     mine <- file.path(folder, paste0("mine-", i))
@@ -107,7 +114,9 @@ test_that("a cluster some of whose workers have failed works with the others", {
   skip_unless_linux()
   folder <- local_slow_package(1L)
   file.create(file.path(folder, "fail"))
-  expect_warning(cl <- local_pool(2L, packages = "regattaslow", start = "sequential"), class = "regatta_warning_workers")
+  expect_warning(
+    cl <- local_pool(2L, packages = "regattaslow", start = "sequential"), class = "regatta_warning_workers"
+  )
   unlink(file.path(folder, "fail"))
   file.create(file.path(folder, "go"))
   expect_length(unique(cluster_pids(cl)), 2L)
