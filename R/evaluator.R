@@ -126,6 +126,8 @@ handle_condition <- function(cnd) {
     signaller <- sys.nframe() - 1L
     if (is_only_signalled(signaller)) leave_signal(sys.frame(signaller))
     handle_error(cnd)
+  } else if (inherits(cnd, "regatta_no_console")) {
+    handle_error(cnd$error)
   } else if (inherits(cnd, "interrupt")) {
     handle_interrupt(cnd)
   } else if (inherits(cnd, "warning")) {

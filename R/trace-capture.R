@@ -107,7 +107,7 @@ is_signaller <- function(call, home) {
     "stop", "warning", ".handleSimpleError", ".signalSimpleWarning", "signalCondition",
     "withRestarts", "withOneRestart", "doWithOneRestart",
     "abort", "signal_abort", "cnd_signal", "cli_abort", "signal_error", "abort_argument",
-    "abort_memory", "abort_file_size", "abort_descriptor", "abort_overwritten"
+    "abort_memory", "abort_file_size", "abort_descriptor", "abort_overwritten", "no_console"
   )
   home %in% c("base", "rlang", "cli", "regatta") && call_name(call) %in% names
 }

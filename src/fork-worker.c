@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #endif
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,6 +16,7 @@
 
 #include "arena-block.h"
 #include "evaluator.h"
+#include "fork-console.h"
 #include "fork-crash.h"
 #include "fork-pool.h"
 #include "fork-server.h"
@@ -395,17 +395,6 @@ static void set_signals(const sigset_t *before) {
   sigprocmask(SIG_SETMASK, before, NULL);
 }
 
-/* R marks the children that its own package parallel forks in two variables, which keep
-   GUI event loops and prompts out of them. They are not part of R's API, so they are looked
-   up by name at run time. Where R no longer shows them a worker does without: all that is
-   lost is that interactive() is TRUE in the workers of an interactive session. */
-static void mark_forked(void) {
-  Rboolean *forked = dlsym(RTLD_DEFAULT, "R_isForkedChild");
-  Rboolean *interactive = dlsym(RTLD_DEFAULT, "R_Interactive");
-  if (forked) *forked = TRUE;
-  if (interactive) *interactive = FALSE;
-}
-
 /* Programs that this worker starts are known by it when the worker itself has gone. */
 static void set_mark(uint64_t tag) {
   char mark[RG_FORK_MARK_SIZE];
@@ -445,7 +434,8 @@ static void settle_process(int guard, pid_t parent, const sigset_t *signals, int
 #ifdef __GLIBC__
   on_exit(on_exit_in_worker, NULL);
 #endif
-  if (is_fork) mark_forked();
+  rg_fork_console_close();
+  if (is_fork) rg_fork_console_mark();
 }
 
 /* The descriptors become the worker's, but for the ends that it writes to. */
