@@ -65,7 +65,7 @@ mirror() {
 
 # Debian's names of the R packages that the tests use, and what those of the system need.
 packages() {
-  printf '%s\n' r-base-core r-base-dev libhdf5-dev libdeflate-dev python3-h5py procps
+  printf '%s\n' r-base-core r-base-dev libhdf5-dev libdeflate-dev libsodium-dev python3-h5py procps
   Rscript --vanilla tools/setup.R wanted test | tr '[:upper:]' '[:lower:]' |
     awk '$1 !~ /^(grdevices|graphics|methods|parallel|stats|tools|utils)$/ { print "r-cran-" $1 }' | sort -u
 }

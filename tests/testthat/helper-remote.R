@@ -1,10 +1,15 @@
+# Hosts prove to each other who they are by libsodium.
+skip_without_crypto <- function() {
+  if (!.Call(regatta:::ffi_crypto_available)) testthat::skip("built without libsodium")
+}
+
 # An sshd of our own on loopback that lets this user in, stopped at the end of the caller: a command for
 # cluster_ssh(ssh = ). The nodes find the library that is tested by `remote_env()`. `wrap` is a command to run it
 # with.
 local_sshd <- function(frame = parent.frame(), wrap = character()) {
   skip_unless_linux()
   if (!is_root()) testthat::skip("an sshd of our own needs root")
-  if (!.Call(regatta:::ffi_crypto_available)) testthat::skip("built without libsodium")
+  skip_without_crypto()
   sshd <- c(Sys.which("sshd"), "/usr/sbin/sshd")
   sshd <- unname(sshd[nzchar(sshd) & file.exists(sshd)])[1L]
   if (is.na(sshd)) testthat::skip("no sshd")
@@ -69,7 +74,7 @@ stop_remote <- function(cluster) {
 # `workers`.
 local_shell_cluster <- function(workers = 2, wrap = "", address = "127.0.0.1", deadline = 20,
                                 frame = parent.frame(), ...) {
-  if (!.Call(regatta:::ffi_crypto_available)) testthat::skip("built without libsodium")
+  skip_without_crypto()
   skip_unless_linux()
   # Where a node that was killed leaves its temporary files, they go with the folder.
   env <- remote_env()
@@ -99,7 +104,7 @@ status_of <- function(cluster) cluster_status(cluster)$state
 
 # A gate that is listened at, and what its visitors do; closed at the end of the caller.
 local_gate <- function(n = 1, frame = parent.frame()) {
-  if (!.Call(regatta:::ffi_crypto_available)) testthat::skip("built without libsodium")
+  skip_without_crypto()
   pool <- regatta:::remote_pool(
     rep(1L, n), paste("host", seq_len(n)), "127.0.0.1", 20, character(), function(...) list()
   )
@@ -165,7 +170,7 @@ remote_warm <- function() {
 local_slurm <- function(frame = parent.frame()) {
   skip_unless_linux()
   if (!is_root()) testthat::skip("a Slurm of our own needs root")
-  if (!.Call(regatta:::ffi_crypto_available)) testthat::skip("built without libsodium")
+  skip_without_crypto()
   for (command in c("slurmctld", "slurmd", "munged", "salloc")) {
     if (Sys.which(command) == "") testthat::skip(paste("no command", command))
   }

@@ -55,7 +55,7 @@ test_that("one who says nothing is turned away in time", {
 })
 
 test_that("a node obeys nobody who does not know the secret", {
-  if (!.Call(ffi_crypto_available)) skip("built without libsodium")
+  skip_without_crypto()
   server <- socket_server(timeout = 20 * slowness())
   withr::defer(close(server))
   key <- link_secret()
@@ -295,7 +295,7 @@ test_that("a host that is lost costs what its workers had, the others go on, and
 
 test_that("agents whose session was killed end, and leave nothing, also while their workers compute", {
   skip_unless_linux()
-  if (!.Call(ffi_crypto_available)) skip("built without libsodium")
+  skip_without_crypto()
   folder <- withr::local_tempdir("nodes-")
   env <- remote_env()
   env[["TMPDIR"]] <- folder
@@ -339,7 +339,7 @@ test_that("a host that is cut off is noticed at both ends", {
 })
 
 test_that("what fails to start says why", {
-  if (!.Call(ffi_crypto_available)) skip("built without libsodium")
+  skip_without_crypto()
   bad <- function(...) cluster_ssh("host", tunnel = FALSE, address = "127.0.0.1", timeout = 20, ...)
   script <- withr::local_tempfile(lines = c("#!/bin/sh", "echo no way to host >&2", "exit 255"))
   Sys.chmod(script, "755")

@@ -114,6 +114,7 @@ test_that("the end of ssh costs what its host was at, and the host is started ag
 })
 
 test_that("a host that comes late takes part in the map that is under way, and one that fails stops none", {
+  skip_without_crypto()
   flags <- withr::local_tempdir()
   script <- withr::local_tempfile(lines = c(
     "#!/bin/sh", "for last; do name=$before; before=$last; done",
@@ -146,6 +147,7 @@ test_that("a host that comes late takes part in the map that is under way, and o
 })
 
 test_that("a cluster of which nobody has come yet is waited for", {
+  skip_without_crypto()
   go <- withr::local_tempfile()
   script <- withr::local_tempfile(lines = c(
     "#!/bin/sh", "for last; do :; done", sprintf("[ -e %s ] || exit 255", go), "exec sh -c \"$last\""

@@ -26,7 +26,7 @@ test_that("the type is registered once, for workers here and on hosts", {
   expect_length(cluster, 2L)
   parallel::stopCluster(cluster)
   skip_unless_linux()
-  if (!.Call(ffi_crypto_available)) skip("built without libsodium")
+  skip_without_crypto()
   error <- expect_error(
     known$regatta[[1L]](c("a", "b", "a"), ssh = "false", tunnel = FALSE, address = "127.0.0.1"),
     class = "regatta_error_start"
