@@ -193,3 +193,6 @@ shorten <- function(x, width) {
   x <- sub("\n.*", "...", enc2utf8(x))
   if (nchar(x) <= width) x else paste0(substr(x, 1L, width - 3L), "...")
 }
+
+# Whether an argument of a call is left empty, as in x[, 1].
+is_empty_argument <- function(written) identical(written, quote(expr = ))

@@ -26,7 +26,7 @@ mclapply_result <- function(run, job, notes, call) {
   if (settings$mc.system.time) {
     attr(values, "system_times") <- notes$times
   }
-  names(values) <- names(job$X)
+  names(values) <- names(bare_elements(job$X))
   if (any(!fatal) && isFALSE(settings$mc.allow.error) && settings$mc.dump.frames != "no") {
     mclapply_dump(values, failed[!fatal][[1L]], settings$mc.dumpto)
   }

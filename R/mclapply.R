@@ -48,10 +48,10 @@ mclapply <- function(X, FUN, ...,
     mc.cores <- mclapply_cores()
   }
   given <- mget(mclapply_arguments(), envir = environment())
-  job <- mclapply_job(X, FUN, mclapply_settings(given, length(X), call))
+  job <- mclapply_job(X, FUN, mclapply_settings(given, count_elements(X), call))
   # Here, so that `...` stays what it is: promises that only an element forces.
   mclapply_run(job, call,
-    begin = function(job) evaluate_lapply(seq_along(X), mclapply_element, job, ...),
+    begin = function(job) evaluate_lapply(seq_len(count_elements(X)), mclapply_element, job, ...),
     one = function(i, job) mclapply_element(i, job, ...)
   )
 }
@@ -82,9 +82,9 @@ mclapply_over <- function(X, FUN, given, call) {
   rest <- formals(mclapply)[mclapply_arguments()]
   gather <- as.function(c(rest, quote(environment())), envir = topenv())
   given <- mget(mclapply_arguments(), envir = do.call(gather, given))
-  job <- mclapply_job(X, FUN, mclapply_settings(given, length(X), call))
+  job <- mclapply_job(X, FUN, mclapply_settings(given, count_elements(X), call))
   mclapply_run(job, call,
-    begin = function(job) evaluate_lapply(seq_along(X), mclapply_element, job, job$scene),
+    begin = function(job) evaluate_lapply(seq_len(count_elements(X)), mclapply_element, job, job$scene),
     one = function(i, job) mclapply_element(i, job, job$scene)
   )
 }
@@ -92,9 +92,9 @@ mclapply_over <- function(X, FUN, given, call) {
 # `begin` runs elements in a worker until there are no more, `one` runs an element here.
 mclapply_run <- function(job, call, begin, one) {
   settings <- job$settings
-  n <- length(job$X)
+  n <- count_elements(job$X)
   if (n == 0L) {
-    return(stats::setNames(list(), names(job$X)))
+    return(stats::setNames(list(), names(bare_elements(job$X))))
   }
   if (settings$mc.gc.reset.triggers) {
     gc_reset_triggers(print_stats = FALSE, reset = FALSE)
@@ -115,9 +115,9 @@ mclapply_run <- function(job, call, begin, one) {
 # The record of the run keeps these functions, and with them the variables of this call: the values
 # must not be among them.
 mclapply_task <- function(job, call, begin, one, notes) {
-  n <- length(job$X)
+  n <- count_elements(job$X)
   list(
-    verb = "mclapply", call = call, n = n, names = names(job$X),
+    verb = "mclapply", call = call, n = n, names = names(bare_elements(job$X)),
     loop = function() begin(job),
     replay = list(X = seq_len(n), FUN = mclapply_replay(job, one, notes), args = list()),
     prefix = function(run, index) sprintf("%d/%.0f: ", notes$retries[[index]], index),

@@ -35,47 +35,57 @@ par_control <- function(...,
     return(the$defaults)
   }
   check_settings(...)
-  streams <- c("relay", "capture", "drop")
-  control <- list(
-    workers = check_count(workers, "workers", null = TRUE),
-    errors = check_choice(errors, "errors", c("stop", "collect", "finish")),
-    retries = check_count(retries, "retries", min = 0),
-    retry_on = check_subset(retry_on, "retry_on", c("error", "death", "timeout")),
-    retry_workers = check_choice(retry_workers, "retry_workers", c("same", "fewer")),
-    retry_seed = check_choice(retry_seed, "retry_seed", c("same", "new")),
-    timeout = check_seconds(timeout, "timeout"),
-    cpu_timeout = check_seconds(cpu_timeout, "cpu_timeout"),
-    memory = check_bytes(memory, "memory"),
-    seed = check_seed(seed, "seed"),
-    stdout = check_choice(stdout, "stdout", streams),
-    stderr = check_choice(stderr, "stderr", streams),
-    messages = check_choice(messages, "messages", streams),
-    warnings = check_choice(warnings, "warnings", streams),
-    conditions = check_choice(conditions, "conditions", streams),
-    max_conditions = check_count(max_conditions, "max_conditions", min = 0),
-    dump = check_choice(dump, "dump", c("partial", "full", "no")),
-    dump_file = check_string(dump_file, "dump_file", null = TRUE),
-    progress = check_flag(progress, "progress", null = TRUE),
-    batch = check_count(batch, "batch", null = TRUE),
-    priority = check_priority(priority, "priority"),
-    threads = check_count(threads, "threads", null = TRUE),
-    shm = check_flag(shm, "shm"),
-    shm_min = check_bytes(shm_min, "shm_min", zero = TRUE),
-    share_min = check_bytes(share_min, "share_min", zero = TRUE),
-    copy = check_flag(copy, "copy"),
-    no_workers = check_choice(no_workers, "no_workers", c("stop", "here"))
-  )
-  control <- structure(control, class = "regatta_control")
+  control <- checked_control(mget(setting_names(), environment()), rlang::current_env())
   if (is_default) the$defaults <- control
   control
 }
+
+# The settings of the list `given`, each of which may be as a user has written it: also those of a control
+# that was edited since it was made.
+checked_control <- function(given, call) {
+  streams <- c("relay", "capture", "drop")
+  choice <- function(name, choices) check_choice(given[[name]], name, choices, call)
+  count <- function(name, ...) check_count(given[[name]], name, ..., call = call)
+  control <- list(
+    workers = count("workers", null = TRUE),
+    errors = choice("errors", c("stop", "collect", "finish")),
+    retries = count("retries", min = 0),
+    retry_on = check_subset(given$retry_on, "retry_on", c("error", "death", "timeout"), call),
+    retry_workers = choice("retry_workers", c("same", "fewer")),
+    retry_seed = choice("retry_seed", c("same", "new")),
+    timeout = check_seconds(given$timeout, "timeout", call = call),
+    cpu_timeout = check_seconds(given$cpu_timeout, "cpu_timeout", call = call),
+    memory = check_bytes(given$memory, "memory", call = call),
+    seed = check_seed(given$seed, "seed", call),
+    stdout = choice("stdout", streams),
+    stderr = choice("stderr", streams),
+    messages = choice("messages", streams),
+    warnings = choice("warnings", streams),
+    conditions = choice("conditions", streams),
+    max_conditions = count("max_conditions", min = 0),
+    dump = choice("dump", c("partial", "full", "no")),
+    dump_file = check_string(given$dump_file, "dump_file", null = TRUE, call = call),
+    progress = check_flag(given$progress, "progress", null = TRUE, call = call),
+    batch = count("batch", null = TRUE),
+    priority = check_priority(given$priority, "priority", call),
+    threads = count("threads", null = TRUE),
+    shm = check_flag(given$shm, "shm", call = call),
+    shm_min = check_bytes(given$shm_min, "shm_min", zero = TRUE, call = call),
+    share_min = check_bytes(given$share_min, "share_min", zero = TRUE, call = call),
+    copy = check_flag(given$copy, "copy", call = call),
+    no_workers = choice("no_workers", c("stop", "here"))
+  )
+  structure(control, class = "regatta_control")
+}
+
+setting_names <- function() setdiff(names(formals(par_control)), "...")
 
 # Settings are given by their whole names: a part of one, or one that is misspelt, is in the dots.
 check_settings <- function(..., call = rlang::caller_call()) {
   if (...length() == 0L) {
     return(invisible())
   }
-  known <- setdiff(names(formals(par_control)), "...")
+  known <- setting_names()
   name <- names(list(...))[[1L]]
   if (is.null(name) || !nzchar(name)) {
     message <- "every setting is given by its name, as in `par_control(workers = 2)`."
@@ -118,6 +128,12 @@ check_control <- function(x, n, call = rlang::caller_env()) {
   if (!inherits(x, "regatta_control")) {
     name <- argument_or_option(x, ".control", "regatta.control")
     abort_argument(name, x, "made by `par_control()`", call = call, advice = advise_control(x))
+  }
+  if (!identical(x, the$defaults)) {
+    given <- as.list(unclass(x))
+    unknown <- setdiff(names(given), setting_names())
+    do.call(check_settings, c(given[unknown], list(call = call)), quote = TRUE)
+    x <- checked_control(given, call)
   }
   if (!is.null(x$priority) && length(x$priority) != n) {
     must <- sprintf("as long as there are elements (%.0f)", n)

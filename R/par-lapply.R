@@ -2,7 +2,7 @@ par_lapply <- function(X, FUN, ..., .on = getOption("regatta.on"),
                        .control = getOption("regatta.control", par_control())) {
   FUN <- match.fun(FUN)
   X <- as_elements(X)
-  args <- list(...)
+  args <- further_arguments(...)
   check_dots(args, FUN)
   map_list(X, FUN, args, "par_lapply", sys.call(), .on, .control)
 }
@@ -17,14 +17,31 @@ as_elements <- function(X, use_names = FALSE) {
   elements
 }
 
+# So many as lapply() sees: a class has a say in what `X[[i]]` gives, but not in how many there are.
+count_elements <- function(X) length(bare_elements(X))
+
+bare_elements <- function(X) if (is.object(X)) unclass(X) else X
+
+# list(...) in which an argument may be empty, as in par_lapply(matrices, "[", , 1).
+further_arguments <- function(...) {
+  given <- as.list(substitute(list(...)))[-1L]
+  empty <- vapply(given, is_empty_argument, NA)
+  if (!any(empty)) {
+    return(list(...))
+  }
+  for (i in which(!empty)) given[i] <- list(...elt(i))
+  given
+}
+
 # Elements of the list or vector `X`. `args` are forced here, once, and not in every worker.
-map_list <- function(X, FUN, args, verb, call, on, control, names = base::names(X), near = NULL) {
-  control <- check_control(control, length(X), call = call)
-  if (length(X) == 0L) {
+map_list <- function(X, FUN, args, verb, call, on, control, names = base::names(bare_elements(X)), near = NULL) {
+  n <- count_elements(X)
+  control <- check_control(control, n, call = call)
+  if (n == 0L) {
     return(structure(list(), names = names))
   }
   task <- list(
-    verb = verb, call = call, n = length(X), names = names,
+    verb = verb, call = call, n = n, names = names,
     loop = map_loop(X, FUN, args),
     replay = list(X = X, FUN = FUN, args = args), near = near
   )
@@ -41,7 +58,9 @@ map_loop <- function(X, FUN, args) {
   function() do.call(evaluate_lapply, c(list(quote(X), quote(FUN)), protected))
 }
 
-# Arguments for do.call(), which would evaluate what is language.
+# Arguments for do.call(), which would evaluate what is language. An empty one stays what it is.
 protect_language <- function(args) {
-  lapply(args, function(arg) if (is.language(arg)) call("quote", arg) else arg)
+  language <- vapply(seq_along(args), function(i) is.language(args[[i]]) && !is_empty_argument(args[[i]]), NA)
+  args[language] <- lapply(args[language], function(arg) call("quote", arg))
+  args
 }

@@ -26,7 +26,7 @@ mapply_element <- function(FUN, dots, more) {
   force(more)
   function(i) {
     args <- lapply(dots, function(d) d[[(i - 1L) %% length(d) + 1L]])
-    do.call(FUN, c(args, more), quote = TRUE)
+    do.call(FUN, protect_language(c(args, more)))
   }
 }
 

@@ -6,14 +6,14 @@ par_reduce <- function(X, f, combine, init, ..., .on = getOption("regatta.on"),
   f <- match.fun(f)
   combine <- match.fun(combine)
   check_combine(combine)
-  args <- list(...)
+  args <- further_arguments(...)
   check_dots(args, f, "f")
   X <- as_elements(X)
-  check_control(.control, length(X), call = sys.call())
+  n <- count_elements(X)
+  .control <- check_control(.control, n, call = sys.call())
   if (.control$errors == "collect") {
     abort_argument("errors", "collect", "\"stop\" or \"finish\": a fold needs every value")
   }
-  n <- length(X)
   size <- part_size(n)
   starts <- if (n > 0) seq(1, n, by = size) else numeric()
   if (!missing(init) && n == 0) {
@@ -45,7 +45,7 @@ check_combine <- function(combine, call = rlang::caller_env()) {
 fold_part <- function(X, f, combine, size) {
   force(f)
   force(combine)
-  n <- length(X)
+  n <- count_elements(X)
   function(start, ...) {
     value <- f(X[[start]], ...)
     for (i in seq_len(min(n, start + size - 1) - start)) {

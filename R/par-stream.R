@@ -5,26 +5,27 @@ par_stream <- function(X, f, ..., ahead = "256MB", .on = getOption("regatta.on")
                        .control = getOption("regatta.control", par_control())) {
   f <- match.fun(f)
   X <- as_elements(X)
-  args <- list(...)
+  args <- further_arguments(...)
   check_dots(args, f, "f")
   stream_new(X, f, args, "par_stream", sys.call(), check_bytes(ahead, "ahead"), .on, .control)
 }
 
 # `verb` and `call` are those that the user has called.
 stream_new <- function(X, f, args, verb, call, ahead, .on, .control) {
-  .control <- check_control(.control, length(X), call = call)
+  n <- count_elements(X)
+  .control <- check_control(.control, n, call = call)
   if (.control$errors == "finish") {
     abort_argument("errors", "finish", "\"stop\" or \"collect\": a stream is taken while it runs")
   }
   stream <- new.env(parent = emptyenv())
-  stream$n <- length(X)
+  stream$n <- n
   stream$taken <- 0
   stream$submitted <- 0
   stream$ahead <- ahead
   stream$largest <- 0
   if (stream$n > 0) {
     task <- list(
-      verb = verb, call = call, n = length(X), names = names(X),
+      verb = verb, call = call, n = n, names = names(bare_elements(X)),
       loop = map_loop(X, f, args),
       replay = list(X = X, FUN = f, args = args)
     )
@@ -43,9 +44,7 @@ par_more <- function(stream) {
 par_next <- function(stream) {
   stream <- check_stream(stream)
   if (stream$taken >= stream$n) {
-    stop(sprintf("all %.0f results of the stream have been taken: ask `par_more()` first", stream$n),
-      call. = FALSE
-    )
+    stop(stream_is_over(stream), call. = FALSE)
   }
   run <- stream$run
   index <- stream$taken + 1
@@ -56,7 +55,8 @@ par_next <- function(stream) {
     run_drive(run, settled = function() run$status[[index]] != 0L)
   })
   if (run$stopping) {
-    stream$taken <- stream$n # there is no more to take
+    stream$ended <- stream$taken # there is no more to take
+    stream$taken <- stream$n
     run_close(run)
     run_result(run)
   }
@@ -66,6 +66,14 @@ par_next <- function(stream) {
     on.exit()
   }
   value
+}
+
+stream_is_over <- function(stream) {
+  if (is.null(stream$ended)) {
+    return(sprintf("all %.0f results of the stream have been taken: ask `par_more()` first", stream$n))
+  }
+  sprintf("the stream was ended by a failure after %.0f of %.0f results: `par_last()` has it, and with %s %s",
+    stream$ended, stream$n, "`par_control(errors = \"collect\")`", "a failed element is a result like others")
 }
 
 check_stream <- function(stream, call = rlang::caller_env()) {
@@ -98,7 +106,10 @@ stream_refill <- function(stream) {
 }
 
 format.regatta_stream <- function(x, ...) {
-  sprintf("<par_stream> %.0f of %.0f results taken", x$stream$taken, x$stream$n)
+  stream <- x$stream
+  taken <- if (is.null(stream$ended)) stream$taken else stream$ended
+  sprintf("<par_stream> %.0f of %.0f results taken%s", taken, stream$n,
+    if (is.null(stream$ended)) "" else ", then ended by a failure")
 }
 
 print.regatta_stream <- function(x, ...) {

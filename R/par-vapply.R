@@ -4,9 +4,9 @@ par_vapply <- function(X, FUN, FUN.VALUE, ..., USE.NAMES = TRUE, .on = getOption
   FUN.VALUE <- check_template(FUN.VALUE)
   check_flag(USE.NAMES, "USE.NAMES")
   X <- as_elements(X)
-  args <- list(...)
+  args <- further_arguments(...)
   check_dots(args, FUN)
-  if ((is.null(.on) || is.numeric(.on)) && is_worth_columns(FUN.VALUE, length(X), .control)) {
+  if ((is.null(.on) || is.numeric(.on)) && is_worth_columns(FUN.VALUE, count_elements(X), .control)) {
     names <- if (USE.NAMES) names_of_result(X)
     return(vapply_columns(X, FUN, FUN.VALUE, args, names, USE.NAMES, sys.call(), .on, .control))
   }
@@ -24,7 +24,7 @@ par_vapply <- function(X, FUN, FUN.VALUE, ..., USE.NAMES = TRUE, .on = getOption
 # nothing is left to be put together: forked ones, which inherit it. For a short one the system call
 # would cost more than that.
 is_worth_columns <- function(template, n, control) {
-  inherits(control, "regatta_control") && control$shm && !control$copy && is.atomic(template) &&
+  inherits(control, "regatta_control") && isTRUE(control$shm) && isFALSE(control$copy) && is.atomic(template) &&
     typeof(template) %in% shm_types && object_bytes(template) >= 4096 &&
     object_bytes(template) * n >= 1e6
 }
@@ -35,7 +35,7 @@ object_bytes <- function(x) {
 }
 
 vapply_columns <- function(X, FUN, template, args, names, use_names, call, on, control) {
-  n <- length(X)
+  n <- count_elements(X)
   type <- typeof(template)
   size <- length(template)
   columns <- .Call(ffi_shm_columns_new, type, as.double(size) * n, shm_limit())

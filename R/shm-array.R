@@ -119,10 +119,6 @@ drop_shm_class <- function(x) {
   NextMethod()
 }
 
-is_empty_argument <- function(written) {
-  identical(written, quote(expr = ))
-}
-
 `[<-.shm_array` <- function(x, ..., value) {
   if (!is_shm_array(x)) {
     x <- drop_shm_class(x)

@@ -102,6 +102,27 @@ test_that("only what differs from the default is printed", {
   })
 })
 
+test_that("a control that was edited is checked where it is used", {
+  withr::local_preserve_seed()
+  edited <- function(name, value) {
+    control <- par_control(workers = 2)
+    control[[name]] <- value
+    control
+  }
+  run <- function(control) par_lapply(1:2, identity, .control = control)
+  wrong <- list(
+    list("workers", 0), list("timeout", "1"), list("timeout", -1), list("stdout", "dropp"),
+    list("errors", "colect"), list("errors", NULL), list("seed", "a"), list("timeot", 1)
+  )
+  for (one in wrong) {
+    e <- expect_error(run(edited(one[[1L]], one[[2L]])), class = "regatta_error_argument")
+    expect_identical(e$argument, one[[1L]])
+    expect_identical(e$call[[1L]], quote(par_lapply))
+  }
+  expect_identical(check_control(edited("memory", "100MB"), 1)$memory, 1e8)
+  expect_identical(run(edited("workers", NULL)), list(1L, 2L))
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })

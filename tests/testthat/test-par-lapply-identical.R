@@ -168,6 +168,31 @@ test_that("a map changes nothing of the session", {
   expect_false(exists("regatta_test_global", globalenv()))
 })
 
+test_that("a class has a say in what an element is, but not in how many there are", {
+  withr::local_preserve_seed()
+  registerS3method("length", "regatta_odd", function(x) 5L, envir = baseenv())
+  registerS3method("[[", "regatta_odd", function(x, i) i * 100, envir = baseenv())
+  withr::defer(rm("length.regatta_odd", "[[.regatta_odd", envir = get(".__S3MethodsTable__.", baseenv())))
+  X <- structure(list(a = 1, b = 2), class = "regatta_odd")
+  expect_identical(par_lapply(X, identity, .on = 2L), lapply(X, identity))
+  expect_identical(par_sapply(X, identity, .on = 2L), c(a = 100, b = 200))
+  expect_identical(par_vapply(X, identity, 0, .on = 2L), vapply(X, identity, 0))
+  expect_identical(par_reduce(X, identity, `+`, .on = 2L), 300)
+  expect_identical(mclapply(X, identity), lapply(X, identity))
+  stream <- par_stream(X, identity, .on = 2L)
+  expect_identical(list(par_next(stream), par_next(stream), par_more(stream)), list(100, 200, FALSE))
+})
+
+test_that("a further argument may be left empty", {
+  withr::local_preserve_seed()
+  m <- list(matrix(1:4, 2L), matrix(5:8, 2L))
+  expect_identical(par_lapply(m, "[", , 1, .on = 2L), lapply(m, "[", , 1))
+  expect_identical(par_sapply(m, "[", 1, , .on = 2L), sapply(m, "[", 1, ))
+  expect_identical(par_vapply(m, "[", 1:2, , 1, .on = 2L), vapply(m, "[", 1:2, , 1))
+  stream <- par_stream(m, "[", , 2, .on = 2L)
+  expect_identical(list(par_next(stream), par_next(stream)), lapply(m, "[", , 2))
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })

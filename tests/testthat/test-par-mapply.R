@@ -98,6 +98,16 @@ test_that("elements are those of length() and `[[`, not of as.list()", {
   }
 })
 
+test_that("an argument may be left empty, and code sees the values", {
+  withr::local_preserve_seed()
+  f <- function(a, b) list(missing(b), substitute(a))
+  more <- list(b = quote(expr = ))
+  expect_identical(par_mapply(f, 1:2, MoreArgs = more, SIMPLIFY = FALSE, .on = 2), list(list(TRUE, 1L), list(TRUE, 2L)))
+  g <- function(a) class(a)
+  words <- alist(x, f(x), 1)
+  expect_identical(par_mapply(g, words, .on = 2), mapply(g, words))
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })

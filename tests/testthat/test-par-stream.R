@@ -54,3 +54,13 @@ test_that("random numbers and names are those of a map", {
   expect_identical(take_all(par_stream(list(), identity)), list())
   expect_error(par_next(1), "`stream`")
 })
+
+test_that("a stream that a failure has ended says so", {
+  stream <- par_stream(1:5, function(i) if (i == 3L) stop("on purpose") else i, .on = 2L)
+  expect_identical(par_next(stream), 1L)
+  expect_identical(par_next(stream), 2L)
+  expect_error(par_next(stream), "on purpose")
+  expect_false(par_more(stream))
+  expect_error(par_next(stream), "ended by a failure after 2 of 5 results")
+  expect_identical(format(stream), "<par_stream> 2 of 5 results taken, then ended by a failure")
+})
