@@ -6,7 +6,7 @@
 shm_subscripts <- function(x, given) {
   dim <- dim(x)
   if (length(given) == 1L && !is.null(given[[1L]])) {
-    index <- given[[1L]][[1L]]
+    index <- unclass(given[[1L]][[1L]])
     if (is.matrix(index) && !is.null(dim) && ncol(index) == length(dim) && !is.logical(index)) {
       found <- matrix_positions(index, dim, dimnames(x))
       return(list(dim = as.double(length(x)), positions = list(found)))
@@ -18,11 +18,7 @@ shm_subscripts <- function(x, given) {
   if (length(given) <= 1L) {
     return(list(dim = as.double(length(x)), positions = list(NULL)))
   }
-  if (length(given) != length(dim)) {
-    stop(sprintf(
-      "%d subscripts for a shared array of %d dimensions", length(given), max(1L, length(dim))
-    ), call. = FALSE)
-  }
+  check_dimensions(x, given)
   names <- dimnames(x)
   list(
     dim = as.double(dim),
@@ -32,12 +28,48 @@ shm_subscripts <- function(x, given) {
   )
 }
 
+# list(dim, positions) of the one element that the subscripts of `[[<-` mean.
+shm_element <- function(x, given) {
+  if (length(given) == 1L) {
+    return(list(
+      dim = as.double(length(x)), positions = list(position(given[[1L]], length(x), names(x)))
+    ))
+  }
+  check_dimensions(x, given)
+  names <- dimnames(x)
+  list(
+    dim = as.double(dim(x)),
+    positions = lapply(seq_along(given), function(k) position(given[[k]], dim(x)[[k]], names[[k]]))
+  )
+}
+
+check_dimensions <- function(x, given) {
+  if (length(given) != length(dim(x))) {
+    stop(sprintf(
+      "%d subscripts for a shared array of %d dimensions", length(given), max(1L, length(dim(x)))
+    ), call. = FALSE)
+  }
+}
+
+# As R finds it: a logical subscript is a number, and a negative one leaves one of two elements.
+position <- function(index, extent, names) {
+  index <- unclass(index)
+  if (is.character(index) && length(index) == 1L) {
+    return(named_positions(index, names))
+  }
+  if (is.atomic(index) && length(index) == 1L && is.na(index)) {
+    stop("a subscript of a shared array is missing", call. = FALSE)
+  }
+  if (is.numeric(index) && length(index) == 1L) {
+    check_within(index, extent)
+  }
+  seq_len(extent)[[index]]
+}
+
 # The positions that a subscript of a dimension of `extent` means, NA where it is missing. R's own
 # subscripting finds them; what would make a vector longer is refused.
 positions <- function(index, extent, names) {
-  if (is.factor(index)) {
-    index <- as.integer(index)
-  }
+  index <- unclass(index)
   if (is.character(index)) {
     return(named_positions(index, names))
   }
@@ -69,7 +101,7 @@ named_positions <- function(index, names) {
 }
 
 check_within <- function(index, extent) {
-  outside <- index >= extent + 1
+  outside <- index >= extent + 1 | index == -Inf
   if (any(outside, na.rm = TRUE)) {
     stop(sprintf(
       "subscript %.0f is outside of a dimension of %.0f",

@@ -71,17 +71,30 @@ shm_values <- function(values, x, argument, length = NULL, call = rlang::caller_
   if (typeof(values) == type) {
     return(values)
   }
-  order <- c("logical", "integer", "double", "complex")
-  from <- match(typeof(values), order)
-  to <- match(type, order)
-  whole <- type == "integer" && is.double(values) && !is.object(values) &&
-    all(is.na(values) | (values == trunc(values) & abs(values) <= .Machine$integer.max))
-  if (is.na(from) || is.na(to) || (from > to && !whole)) {
+  if (!fits_type(values, type)) {
     must <- sprintf("storable in a shared array of type %s", type)
     abort_argument(argument, values, must, call, advise_type(values, argument))
   }
-  storage.mode(values) <- type
-  values
+  as.vector(unclass(values), type)
+}
+
+# Whether values of another type can be stored. A value that is missing is so in all types but raw.
+fits_type <- function(values, type) {
+  order <- c("logical", "integer", "double", "complex")
+  from <- match(typeof(values), order)
+  to <- match(type, order)
+  if (is.null(values) || is.na(from) || is.na(to)) {
+    return(is.null(values))
+  }
+  if (from < to) {
+    return(TRUE)
+  }
+  bare <- unclass(values)
+  fits <- is.na(bare) & !is.nan(bare)
+  if (type == "integer" && is.double(bare) && !inherits(values, "integer64")) {
+    fits <- fits | (bare == trunc(bare) & abs(bare) <= .Machine$integer.max)
+  }
+  isTRUE(all(fits))
 }
 
 # The type of an array is set when it is made, and cannot change.
@@ -119,6 +132,11 @@ drop_shm_class <- function(x) {
   NextMethod()
 }
 
+# A subscript may be empty, which only the call tells.
+empty_arguments <- function(call) {
+  vapply(as.list(call)[-1L], is_empty_argument, NA)
+}
+
 `[<-.shm_array` <- function(x, ..., value) {
   if (!is_shm_array(x)) {
     x <- drop_shm_class(x)
@@ -126,8 +144,7 @@ drop_shm_class <- function(x) {
     return(x)
   }
   value <- shm_values(value, x, "value")
-  # A subscript may be empty, which only the call tells.
-  empty <- vapply(as.list(substitute(list(...)))[-1L], is_empty_argument, NA)
+  empty <- empty_arguments(substitute(list(...)))
   given <- lapply(seq_along(empty), function(k) if (!empty[[k]]) list(...elt(k)))
   subscripts <- shm_subscripts(x, given)
   positions <- without_missing(subscripts$positions, value)
@@ -135,14 +152,21 @@ drop_shm_class <- function(x) {
 }
 
 `[[<-.shm_array` <- function(x, ..., value) {
+  if (!is_shm_array(x)) {
+    x <- drop_shm_class(x)
+    x[[...]] <- value
+    return(x)
+  }
   if (length(value) != 1L) {
     abort_argument("value", value, "a single element")
   }
-  if (anyNA(list(...), recursive = TRUE)) {
-    stop("a subscript of a shared array is missing", call. = FALSE)
+  value <- shm_values(value, x, "value")
+  empty <- empty_arguments(substitute(list(...)))
+  if (length(empty) == 0L || any(empty)) {
+    stop("`[[<-` of a shared array needs all subscripts: one, or one for each dimension", call. = FALSE)
   }
-  x[...] <- value
-  x
+  subscripts <- shm_element(x, list(...))
+  .Call(ffi_shm_array_assign, x, subscripts$dim, subscripts$positions, value)
 }
 
 format.shm_array <- function(x, ...) {

@@ -10,10 +10,14 @@
 #include "shm-vector.h"
 #include "shm-view.h"
 
+/* Of the memory that elements stand in: also where there are none there is some. */
+static int64_t bytes_of(SEXPTYPE type, R_xlen_t length) {
+  return (int64_t)(length > 0 ? length : 1) * (int64_t)rg_shm_vector_unit(type);
+}
+
 /* Not reserved: see rg_region_create(). */
 static SEXP new_array(SEXPTYPE type, R_xlen_t length, int64_t limit, rg_live kind, int64_t *available) {
-  int64_t unit = (int64_t)rg_shm_vector_unit(type);
-  int64_t size = length > 0 ? (int64_t)length * unit : unit;
+  int64_t size = bytes_of(type, length);
   rg_region *region;
   rg_region_status status = rg_region_create(size, limit, &region, available);
   if (status == RG_REGION_FULL) {
@@ -130,7 +134,7 @@ SEXP ffi_shm_array_new(SEXP type, SEXP length, SEXP attributes, SEXP limit, SEXP
 
 /* Another vector on the same elements, without attributes. */
 static SEXP same_elements(SEXP x, const place *at) {
-  int64_t size = (int64_t)at->length * (int64_t)rg_shm_vector_unit(TYPEOF(x));
+  int64_t size = bytes_of(TYPEOF(x), at->length);
   at->region->references++;
   SEXP pointer = PROTECT(
       rg_shm_view_of_region(at->region, at->data - at->region->data, size, at->length, RG_LIVE_ARRAY));
@@ -175,11 +179,18 @@ SEXP ffi_shm_array_has_lost_class(SEXP x) {
   return Rf_ScalarLogical(has_lost_class(x, &at));
 }
 
+/* An ordinary vector of the same elements, without attributes. */
+static SEXP copy_of(SEXP x, const place *at) {
+  SEXP copy = PROTECT(Rf_allocVector(TYPEOF(x), at->length));
+  rg_shm_store_copy((void *)DATAPTR_RO(copy), at->data, (size_t)at->length * rg_shm_vector_unit(TYPEOF(x)));
+  UNPROTECT(1);
+  return copy;
+}
+
 SEXP rg_shm_array_copy_wrapped(SEXP x) {
   place at;
   if (!has_lost_class(x, &at)) return x;
-  SEXP copy = PROTECT(Rf_allocVector(TYPEOF(x), at.length));
-  rg_shm_store_copy((void *)DATAPTR_RO(copy), at.data, (size_t)at.length * rg_shm_vector_unit(TYPEOF(x)));
+  SEXP copy = PROTECT(copy_of(x, &at));
   SHALLOW_DUPLICATE_ATTRIB(copy, x);
   UNPROTECT(1);
   return copy;
@@ -199,6 +210,15 @@ static void copy_elements(char *to, const char *from, size_t unit, R_xlen_t firs
     done += some;
     at = at + some < have ? at + some : 0;
   }
+}
+
+/* `x`, or an ordinary copy of its elements where they may change while an assignment goes on: where they are
+   in the memory of `target`, or, without one, in any memory that is written in place. This process has each
+   region once, also those that it was sent. */
+static SEXP held_still(SEXP x, const place *target) {
+  place from;
+  if (!find_array(x, &from) || (target && from.region != target->region)) return x;
+  return copy_of(x, &from);
 }
 
 static void check_type(SEXP x, SEXP values) {
@@ -296,7 +316,8 @@ static void assign_axis(char *to, size_t unit, const axis *axes, int level, cons
 }
 
 /* x[subscripts] <- values, in place. dim: the extents; subscripts: a list of positions from 1, as
-   many as extents, NULL: all. Values are used round and round. */
+   many as extents, NULL: all. Values are used round and round. Positions that are checked stay what they
+   are, and values are those from before: both may be shared arrays, `x` itself among them. */
 SEXP ffi_shm_array_assign(SEXP x, SEXP dim, SEXP subscripts, SEXP values) {
   place at = place_of(x);
   int rank = (int)XLENGTH(dim);
@@ -304,20 +325,26 @@ SEXP ffi_shm_array_assign(SEXP x, SEXP dim, SEXP subscripts, SEXP values) {
   R_xlen_t stride = 1, first = 0;
   double total = 1;
   check_type(x, values);
+  SEXP held = PROTECT(Rf_allocVector(VECSXP, rank));
   for (int k = 0; k < rank; k++) {
     R_xlen_t extent = (R_xlen_t)REAL_RO(dim)[k];
-    axes[k] = axis_of(VECTOR_ELT(subscripts, k), extent, stride);
+    axes[k] = axis_of(SET_VECTOR_ELT(held, k, held_still(VECTOR_ELT(subscripts, k), NULL)), extent, stride);
     stride *= extent;
     total *= (double)axes[k].count;
   }
   if (stride > at.length) Rf_error("the dimensions do not fit the shared array");
   R_xlen_t have = XLENGTH(values);
-  if (total == 0) return original(x, &at);
+  if (total == 0) {
+    UNPROTECT(1);
+    return original(x, &at);
+  }
   if (have == 0 || (have > 1 && (double)((R_xlen_t)total / have) * (double)have != total)) {
     Rf_error("%.0f values cannot fill %.0f elements of a shared array", (double)have, total);
   }
   for (int k = 0; k < rank; k++) check_axis(&axes[k]);
+  values = PROTECT(held_still(values, &at));
   assign_axis(at.data, rg_shm_vector_unit(TYPEOF(x)), axes, rank - 1, DATAPTR_RO(values), have,
               &first);
+  UNPROTECT(2);
   return original(x, &at);
 }

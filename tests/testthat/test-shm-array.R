@@ -290,3 +290,156 @@ test_that("functions of R give what they give for the ordinary array", {
     expect_identical(v[1], 2)
   }
 })
+
+test_that("a value that is read from the memory that is written is taken as it was before", {
+  again <- function(x) unserialize(with_shm_handles(serialize(x, NULL)))
+  itself <- list(
+    same = identity, view = unclass, as_is = I, dropped = drop, unnamed = unname, handle = again,
+    view_of_handle = function(x) unclass(again(x)), marked = function(x) structure(x, a = 1),
+    marked_view = function(x) structure(unclass(x), a = 1)
+  )
+  writes <- list(
+    reverse = quote(x[12:1] <- v), rotate = quote(x[c(2:12, 1)] <- v), order = quote(x[order(x)] <- v),
+    rows = quote(x[3:1, ] <- v), columns = quote(x[, 4:1] <- v), both = quote(x[3:1, c(4, 1:3)] <- v),
+    pairs = quote(x[cbind(rep(3:1, 4), rep(4:1, each = 3))] <- v), empty = quote(x[] <- v),
+    all = quote(x[, ] <- v), not = quote(x[-13] <- v), logical = quote(x[rep(TRUE, 12)] <- v),
+    twice = quote(x[c(12:1, 1:12)] <- v), replace = quote(x <- replace(x, 12:1, v))
+  )
+  wrong <- character()
+  for (type in c("double", "integer", "complex")) {
+    y <- matrix(as.vector(c(5, 3, 8, 1, 12, 2, 7, 11, 4, 10, 6, 9), type), 3)
+    for (value in names(itself)) for (write in names(writes)) {
+      x <- shm_array(y)
+      v <- itself[[value]](x)
+      z <- y
+      eval(do.call(substitute, list(writes[[write]], list(v = y, x = quote(z)))))
+      eval(writes[[write]])
+      if (!identical(x[], z)) wrong <- c(wrong, paste(type, value, write))
+    }
+  }
+  expect_identical(wrong, character())
+  x <- shm_array(3, fill = 3:1)
+  x[[2]] <- x[[1]]
+  expect_identical(x[], c(3, 3, 1))
+})
+
+test_that("a subscript that is read from the memory that is written is taken as it was before", {
+  for (type in c("double", "integer")) {
+    for (index in list(c(2, 3, 1, 4), c(4, 1, 2, 3))) {
+      x <- shm_array(4, type, fill = index)
+      y <- x[]
+      x[x] <- 1000
+      y[y] <- 1000
+      expect_identical(as.double(x[]), as.double(y))
+      x <- shm_array(4, type, fill = index)
+      y <- x[]
+      x[x] <- x
+      y[y] <- y
+      expect_identical(x[], y)
+      x <- shm_array(c(4, 2), type, fill = c(index, 5:8))
+      y <- x[]
+      x[x[1:4], 1] <- x[, 2]
+      y[y[1:4], 1] <- y[, 2]
+      expect_identical(x[], y)
+    }
+  }
+})
+
+# What R can turn into the type of an array and back.
+storable <- function(value, type) {
+  if (is.null(value)) {
+    return(TRUE)
+  }
+  order <- c("logical", "integer", "double", "complex")
+  if (isTRUE(match(typeof(value), order) <= match(type, order))) {
+    return(TRUE)
+  }
+  there <- suppressWarnings(tryCatch(as.vector(unclass(value), type), error = function(e) NULL))
+  value <- one_missing(unclass(value))
+  # In an assignment R takes nothing but raw to raw, which it takes to nothing else.
+  is.atomic(value) && !is.character(value) && (type == "raw") == is.raw(value) &&
+    identical(one_missing(as.vector(there, typeof(value))), as.vector(value))
+}
+
+# Versions of R differ in the imaginary part of a number that is missing.
+one_missing <- function(x) {
+  if (is.complex(x)) x[is.na(x) & !is.nan(x)] <- NA
+  x
+}
+
+# NULL if the shared array that equals `y` does what `y` does, and what differs otherwise: where `y` would
+# become longer or of another type, or R warns that the number of values does not fit, it must refuse.
+differs_from_base <- function(write, y, subscripts, value) {
+  x <- shm_array(if (is.null(dim(y))) length(y) else dim(y), typeof(y), dimnames = dimnames(y))
+  x[] <- as.vector(y)
+  arguments <- c(subscripts, list(value = value))
+  ordinary <- tryCatch(do.call(write, c(list(y), arguments)), error = identity, warning = identity)
+  shared <- tryCatch(do.call(write, c(list(x), arguments)), error = identity)
+  kept <- !inherits(ordinary, "condition") && length(ordinary) == length(y) && storable(value, typeof(y))
+  expected <- y
+  if (kept) expected[] <- as.vector(ordinary, typeof(y))
+  if (inherits(shared, "error") == kept) {
+    return(if (kept) paste("refused:", conditionMessage(shared)) else "not refused")
+  }
+  if (!identical(one_missing(x[]), one_missing(expected))) "other elements"
+}
+
+test_that("`[<-` and `[[<-` do for all forms of subscripts and values what base R does, or refuse", {
+  vectors <- list(
+    TRUE, FALSE, NA, NA_integer_, NA_real_, NaN, 0, 1, 3L, 1.9, 0.5, -0.5, -1, -2, -1.5, -5L, 5, 5.9, 6, 1e10,
+    c(1, 2), c(2L, 2L), c(-1, -2), c(TRUE, FALSE), c(TRUE, NA), integer(), character(), NULL, list(), list(1),
+    "a", "e", "z", "", NA_character_, c("a", "b"), factor("b", c("a", "b")), 1i, as.raw(1), mean, quote(a),
+    cbind(1, 2), matrix(2), cbind("a", "q"), cbind(c(1, 2), c(2, 1)), cbind(1, NA), as.Date("1970-01-04"), shm_array(1, fill = 2)
+  )
+  pairs <- list(1, 2, 0, -1, -2, 1.5, 3, NA, NA_real_, TRUE, FALSE, "a", "b", "z", "", c(1, 2), integer(), NULL, 1i,
+    list(1), factor("b", c("a", "b")))
+  others <- list(1, 2L, 3, "q", TRUE, c(1, 3))
+  values <- list(
+    9, 7L, 2:3, c(7, 8, 9), NA, NA_integer_, NA_real_, NaN, 2.5, TRUE, 3 + 1i, NA_complex_, "a", NA_character_,
+    as.raw(1), factor("u", c("t", "u")), as.Date("1970-01-04"), matrix(6), list(1), numeric(), integer(), NULL, 1e10, mean
+  )
+  named <- array(c(5, 3, 8, 1, 2), 5, list(letters[1:5]))
+  m <- matrix(c(5, 3, 8, 1, 2, 6), 2, dimnames = list(c("a", "b"), c("p", "q", "r")))
+  arrays <- list(as.vector(named), named, m, 4, c(4, 5), unname(m), array(1, c(0, 2)), numeric())
+  wrong <- character()
+  try_all <- function(y, subscripts, value) {
+    for (write in c("[<-", "[[<-")) {
+      found <- differs_from_base(write, y, subscripts, value)
+      if (!is.null(found)) wrong <<- c(wrong, paste(write, deparse1(list(y, subscripts, value)), found))
+    }
+  }
+  for (y in arrays) {
+    for (index in vectors) try_all(y, list(index), 9)
+  }
+  for (i in pairs) {
+    for (j in others) try_all(m, list(i, j), 9)
+  }
+  for (type in c("double", "integer", "logical", "complex", "raw")) {
+    y <- named
+    storage.mode(y) <- type
+    for (value in values) {
+      for (index in list(2, "b", c(1, 4), integer(), NA)) try_all(y, list(index), value)
+    }
+  }
+  for (write in c("[<-", "[[<-")) {
+    for (given in list(list(1, 1), list(1, 1, 1), list(), list(quote(expr = ), 1), list(2, quote(expr = )))) {
+      for (y in list(named, m)) {
+        found <- differs_from_base(write, y, given, 9)
+        if (!is.null(found)) wrong <- c(wrong, paste(write, deparse1(list(dim(y), given)), found))
+      }
+    }
+  }
+  expect_identical(wrong, character())
+})
+
+test_that("there is no element number infinity", {
+  x <- shm_array(c(2, 2), dimnames = list(c("a", "b"), NULL))
+  for (i in list(Inf, -Inf, c(1, Inf))) {
+    expect_error(x[i] <- 1, "subscript")
+    expect_error(x[[i]] <- 1, "subscript|select")
+    expect_error(x[i, 1] <- 1, "subscript")
+    expect_error(x[[1, i]] <- 1, "subscript|select")
+    expect_error(x[cbind(1, i)] <- 1, "subscript")
+  }
+  expect_identical(sum(x), 0)
+})
