@@ -195,7 +195,7 @@ count_failures <- function(errors, n) {
 
 error_memory <- function(requested, available, in_run = TRUE, call = NULL) {
   advice <- if (in_run) {
-    "Lower `workers` or set `shm = FALSE`."
+    "Lower `workers`, set `shm = FALSE`, or raise `options(regatta.shm_max)` if that is the limit."
   } else {
     "Drop objects that `shm_info()` lists, or raise `options(regatta.shm_max)` if that is the limit."
   }

@@ -103,9 +103,10 @@ session_loop <- function(session, loop) {
   session$events <- events[order(rank)]
 }
 
+# A worker sends the elements of what only views a shared array, and not the view.
 session_element <- function(session, i) {
   evaluator$depth <- sys.nframe()
-  session_with_output(session, i, session$on$element(i))
+  .Call(ffi_shm_settle, session_with_output(session, i, session$on$element(i)))
 }
 
 # What `code` prints is an event if it is to be captured. If it is to be shown at once it goes

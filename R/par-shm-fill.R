@@ -16,7 +16,7 @@ shm_map <- function(x, f, type = typeof(x), ..., .on = getOption("regatta.on"),
   check_mapped(x, "x")
   args <- list(...)
   check_dots(args, f, "f")
-  out <- array_like(x, check_choice(type, "type", shm_types))
+  out <- array_like(x, check_type(type, !missing(type), "x"))
   fill_parts(out, part_function(f, x, ...), "shm_map", sys.call(), .on, .control)
 }
 
@@ -34,7 +34,7 @@ shm_map2 <- function(x, y, f, type = shm_type_of(x, y), ..., .on = getOption("re
   }
   args <- list(...)
   check_dots(args, f, "f")
-  out <- array_like(x, check_choice(type, "type", shm_types))
+  out <- array_like(x, check_type(type, !missing(type), "x"))
   fill_parts(out, part_function2(f, x, y, ...), "shm_map2", sys.call(), .on, .control)
 }
 

@@ -64,10 +64,10 @@ error_shm_write <- function(name, size, failure, call) {
   if (isTRUE(failure$available < size)) {
     what <- sprintf("%s, where %s are available", what, format_bytes(failure$available))
     advice <- "Remove objects that nobody needs, or make the file system larger (Linux: /dev/shm)."
-  } else if (identical(failure$errno, errno_exists)) {
+  } else if (identical(failure$errno, errno_exists) && !is_folder_name(name)) {
     advice <- "`overwrite = TRUE` replaces an object that is there."
   } else if (!is_portable_name(name, 253L)) {
-    advice <- "A name is \"/\" and up to 253 characters without another \"/\"."
+    advice <- "A name is \"/\" and up to 253 characters without another \"/\", and not \"/.\" or \"/..\"."
   } else {
     advice <- NULL
   }
@@ -93,7 +93,11 @@ errno_exists <- 17L
 
 # `most`: characters after the first "/".
 is_portable_name <- function(name, most) {
-  grepl("^/[^/]+$", name) && nchar(name, "bytes") <= most + 1L
+  grepl("^/[^/]+$", name) && !is_folder_name(name) && nchar(name, "bytes") <= most + 1L
+}
+
+is_folder_name <- function(name) {
+  basename(name) %in% c(".", "..")
 }
 
 # As C code counts the types of R: 10, 13, 14, 15 and 24 can be shared.

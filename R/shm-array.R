@@ -9,7 +9,8 @@ shm_array <- function(dim, type = shm_types, fill = NULL, dimnames = NULL) {
       advice <- "For an array of other elements give its extents: `shm_array(dim(m), fill = )`."
       abort_argument("fill", fill, "`NULL` where `dim` is a matrix or array to copy", advice = advice)
     }
-    return(shm_array_like(dim, if (missing(type)) typeof(dim) else type, dimnames))
+    type <- check_type(if (missing(type)) typeof(dim) else type, !missing(type), "dim")
+    return(shm_array_like(dim, type, dimnames))
   }
   type <- check_choice(type, "type", shm_types)
   x <- new_shm_array(check_dim(dim), type, dimnames, reserved = TRUE)
@@ -23,7 +24,6 @@ shm_array <- function(dim, type = shm_types, fill = NULL, dimnames = NULL) {
 
 # With extents, names and elements of an ordinary matrix or array.
 shm_array_like <- function(values, type, dimnames) {
-  type <- check_choice(type, "type", shm_types)
   if (is.null(dimnames)) dimnames <- base::dimnames(values)
   x <- new_shm_array(as.double(base::dim(values)), type, dimnames, reserved = TRUE)
   x[] <- shm_values(as.vector(values), x, "dim")
@@ -95,6 +95,15 @@ fits_type <- function(values, type) {
     fits <- fits | (bare == trunc(bare) & abs(bare) <= .Machine$integer.max)
   }
   isTRUE(all(fits))
+}
+
+# Of `type` where it is that of `x` unless it is given.
+check_type <- function(type, given, x, call = rlang::caller_env()) {
+  if (!given && !type %in% shm_types) {
+    must <- sprintf("given, one of %s, where `%s` is of another type", quoted(shm_types, "or"), x)
+    abort_argument("type", type, must, call)
+  }
+  check_choice(type, "type", shm_types, call)
 }
 
 # The type of an array is set when it is made, and cannot change.

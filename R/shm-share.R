@@ -8,6 +8,14 @@ shm_copy <- function(x) {
   .Call(ffi_shm_copy, shm_plain(x))
 }
 
+# Called from C for a lock or counter.
+abort_copy <- function(x) {
+  class <- intersect(c("shm_lock", "shm_counter"), class(x))
+  advice <- if ("shm_counter" %in% class) "`shm_value()` gives the value that a counter has now."
+  must <- "what can be copied: a copy of a lock or counter would be the same lock or counter"
+  abort_argument("x", x, must, quote(shm_copy()), advice)
+}
+
 is_shm <- function(x) {
   if (is.list(x)) any(vapply(x, is_shm, NA)) else .Call(ffi_shm_is, x)
 }

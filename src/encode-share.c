@@ -142,6 +142,40 @@ SEXP rg_encode_share(SEXP value, const rg_share_sink *sink) {
   return share(value, &call);
 }
 
+static SEXP settle(SEXP x, const void *arrays) {
+  R_CheckStack();
+  SEXP result = x;
+  switch (TYPEOF(x)) {
+  case LGLSXP:
+  case INTSXP:
+  case REALSXP:
+  case CPLXSXP:
+  case RAWSXP:
+    result = rg_shm_array_settle(x, *(const int *)arrays);
+    break;
+  case VECSXP:
+    result = rg_encode_share_map(x, settle, arrays);
+    break;
+  case STRSXP:
+  case S4SXP:
+    break;
+  default:
+    return x;
+  }
+  PROTECT(result);
+  result = map_attributes(result, result, settle, arrays);
+  UNPROTECT(1);
+  return result;
+}
+
+static int has_arrays(void) {
+  const rg_region *region = rg_region_first();
+  while (region && !region->writable) region = region->next;
+  return region != NULL;
+}
+
+SEXP rg_encode_settle(SEXP value, int arrays) { return has_arrays() ? settle(value, &arrays) : value; }
+
 /* `in_attribute`: pointers stay, as share() lets them. */
 static SEXP without_foreign(SEXP x, const void *in_attribute) {
   static const int inside = 1;

@@ -177,6 +177,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_shm_columns_vector, 4),
     ENTRY(ffi_shm_columns_write, 3),
     ENTRY(ffi_shm_copy, 1),
+    ENTRY(ffi_shm_settle, 1),
     ENTRY(ffi_shm_counter_add, 2),
     ENTRY(ffi_shm_counter_new, 2),
     ENTRY(ffi_shm_counter_value, 1),

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "call-r.h"
 #include "encode.h"
 #include "region.h"
 #include "shm-store.h"
@@ -192,6 +193,40 @@ SEXP rg_shm_array_copy_wrapped(SEXP x) {
   if (!has_lost_class(x, &at)) return x;
   SEXP copy = PROTECT(copy_of(x, &at));
   SHALLOW_DUPLICATE_ATTRIB(copy, x);
+  UNPROTECT(1);
+  return copy;
+}
+
+/* Neither array nor view: what others find in its memory is not for R. */
+static int is_tool(SEXP x) {
+  return Rf_inherits(x, rg_live_class(RG_LIVE_LOCK)) || Rf_inherits(x, rg_live_class(RG_LIVE_COUNTER)) ||
+         Rf_inherits(x, rg_live_class(RG_LIVE_SLOTS));
+}
+
+static void drop_class(SEXP x) {
+  const char *array = rg_live_class(RG_LIVE_ARRAY);
+  SEXP all = PROTECT(Rf_getAttrib(x, R_ClassSymbol));
+  R_xlen_t count = 0, kept = 0;
+  for (R_xlen_t i = 0; i < XLENGTH(all); i++) count += strcmp(CHAR(STRING_ELT(all, i)), array) != 0;
+  SEXP others = PROTECT(Rf_allocVector(STRSXP, count));
+  for (R_xlen_t i = 0; i < XLENGTH(all); i++) {
+    if (strcmp(CHAR(STRING_ELT(all, i)), array) != 0) SET_STRING_ELT(others, kept++, STRING_ELT(all, i));
+  }
+  Rf_setAttrib(x, R_ClassSymbol, count > 0 ? others : R_NilValue);
+  UNPROTECT(2);
+}
+
+SEXP rg_shm_array_settle(SEXP x, int arrays) {
+  place at;
+  int is_array = Rf_inherits(x, rg_live_class(RG_LIVE_ARRAY));
+  if (!ALTREP(x) || (is_array && !arrays) || !find_array(x, &at)) return x;
+  if (is_tool(x)) {
+    if (arrays) rg_call_r("abort_copy", 1, x);
+    return x;
+  }
+  SEXP copy = PROTECT(copy_of(x, &at));
+  SHALLOW_DUPLICATE_ATTRIB(copy, x);
+  if (is_array) drop_class(copy);
   UNPROTECT(1);
   return copy;
 }

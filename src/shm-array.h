@@ -27,6 +27,10 @@ void rg_shm_array_set_attributes(SEXP x, SEXP attributes);
    itself if it is none. */
 SEXP rg_shm_array_unwrap(SEXP x);
 
+/* `x`, or an ordinary vector of the elements that it has now if it stands on the memory of an array: if it
+   is none any more, and, where `arrays` is 1, also if it is one. A lock or counter is an error then. */
+SEXP rg_shm_array_settle(SEXP x, int arrays);
+
 /* An ordinary copy of a vector that R has wrapped an array in, and that is no array any more, and `x`
    itself of any other. */
 SEXP rg_shm_array_copy_wrapped(SEXP x);

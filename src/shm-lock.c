@@ -116,8 +116,16 @@ SEXP ffi_shm_counter_new(SEXP start, SEXP limit) {
 
 /* The value after the addition. */
 SEXP ffi_shm_counter_add(SEXP counter, SEXP by) {
-  int64_t add = (int64_t)Rf_asReal(by);
-  return Rf_ScalarReal((double)(atomic_fetch_add(counter_of(counter), add) + add));
+  int64_t add = (int64_t)Rf_asReal(by), sum;
+  _Atomic int64_t *at = counter_of(counter);
+  int64_t before = atomic_load(at);
+  do {
+    if (__builtin_add_overflow(before, add, &sum)) {
+      Rf_error("the counter is at %.0f: to add %.0f would lead beyond 2^63, so nothing was added",
+               (double)before, (double)add);
+    }
+  } while (!atomic_compare_exchange_weak(at, &before, sum));
+  return Rf_ScalarReal((double)sum);
 }
 
 SEXP ffi_shm_counter_value(SEXP counter) {

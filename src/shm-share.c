@@ -78,8 +78,16 @@ SEXP ffi_shm_share(SEXP x, SEXP from, SEXP limit) {
 /* Whether the vector itself stands in shared memory. */
 SEXP ffi_shm_is(SEXP x) { return Rf_ScalarLogical(rg_shm_vector_is(x) || rg_shm_string_is(x)); }
 
-/* An ordinary vector with the elements and attributes of x. */
-SEXP ffi_shm_copy(SEXP x) { return Rf_duplicate(x); }
+/* Ordinary vectors with the elements and attributes of those of x. R's duplicate of an array is the array. */
+SEXP ffi_shm_copy(SEXP x) {
+  SEXP copy = PROTECT(Rf_duplicate(x));
+  copy = rg_encode_settle(copy, 1);
+  UNPROTECT(1);
+  return copy;
+}
+
+/* x with ordinary vectors in place of those that only view an array. */
+SEXP ffi_shm_settle(SEXP x) { return rg_encode_settle(x, 0); }
 
 /* The regions of this process: list(pid, bytes, references, writable), and of the arena's
    blocks: their number and bytes. */

@@ -244,6 +244,7 @@ test_that("wrong arguments are errors that name them", {
   expect_error(copy2shm(1, ""), class = "regatta_error_argument")
   expect_error(copy2shm(1, new_name(), overwrite = NA), class = "regatta_error_argument")
   expect_error(copy2shm(1, new_name(), copy = "yes"), class = "regatta_error_argument")
+  expect_error(copy2shm(1, "/."), "A name is", class = "regatta_error_posix")
   expect_error(copy2shm(1, strrep("a", 300)), class = "regatta_error_posix")
   expect_error(allocate_from_shm(list()), class = "regatta_error_argument")
 })

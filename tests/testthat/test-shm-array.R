@@ -389,14 +389,16 @@ test_that("`[<-` and `[[<-` do for all forms of subscripts and values what base 
     TRUE, FALSE, NA, NA_integer_, NA_real_, NaN, 0, 1, 3L, 1.9, 0.5, -0.5, -1, -2, -1.5, -5L, 5, 5.9, 6, 1e10,
     c(1, 2), c(2L, 2L), c(-1, -2), c(TRUE, FALSE), c(TRUE, NA), integer(), character(), NULL, list(), list(1),
     "a", "e", "z", "", NA_character_, c("a", "b"), factor("b", c("a", "b")), 1i, as.raw(1), mean, quote(a),
-    cbind(1, 2), matrix(2), cbind("a", "q"), cbind(c(1, 2), c(2, 1)), cbind(1, NA), as.Date("1970-01-04"), shm_array(1, fill = 2)
+    cbind(1, 2), matrix(2), cbind("a", "q"), cbind(c(1, 2), c(2, 1)), cbind(1, NA), as.Date("1970-01-04"),
+    shm_array(1, fill = 2)
   )
   pairs <- list(1, 2, 0, -1, -2, 1.5, 3, NA, NA_real_, TRUE, FALSE, "a", "b", "z", "", c(1, 2), integer(), NULL, 1i,
     list(1), factor("b", c("a", "b")))
   others <- list(1, 2L, 3, "q", TRUE, c(1, 3))
   values <- list(
     9, 7L, 2:3, c(7, 8, 9), NA, NA_integer_, NA_real_, NaN, 2.5, TRUE, 3 + 1i, NA_complex_, "a", NA_character_,
-    as.raw(1), factor("u", c("t", "u")), as.Date("1970-01-04"), matrix(6), list(1), numeric(), integer(), NULL, 1e10, mean
+    as.raw(1), factor("u", c("t", "u")), as.Date("1970-01-04"), matrix(6), list(1), numeric(), integer(), NULL,
+    1e10, mean
   )
   named <- array(c(5, 3, 8, 1, 2), 5, list(letters[1:5]))
   m <- matrix(c(5, 3, 8, 1, 2, 6), 2, dimnames = list(c("a", "b"), c("p", "q", "r")))
@@ -442,4 +444,36 @@ test_that("there is no element number infinity", {
     expect_error(x[cbind(1, i)] <- 1, "subscript")
   }
   expect_identical(sum(x), 0)
+})
+
+test_that("a copy has ordinary vectors for arrays at every depth", {
+  x <- filled(c(2, 3))
+  l <- list(x, list(unclass(x), I(x), a = x), structure(list(), at = x), data.frame(i = 1:3))
+  m <- matrix(as.double(1:6), 2)
+  for (copy in list(shm_copy(l), shm_copy(list(l))[[1L]])) {
+    x[] <- 0
+    expect_identical(copy, list(m, list(m, I(m), a = m), structure(list(), at = m), data.frame(i = 1:3)))
+    copy[[1L]][1] <- 9
+    copy[[2L]]$a[1] <- 9
+    expect_identical(sum(x), 0)
+    x[] <- 1:6
+  }
+})
+
+test_that("what only views an array is the elements from that time, also if the session itself is the worker", {
+  x <- filled(1000)
+  for (cores in 1:2) {
+    x[1] <- 1
+    got <- mclapply(1:2, function(i) list(unclass(x), structure(list(), at = unclass(x))), mc.cores = cores)
+    x[1] <- 77
+    expect_identical(got[[1L]][[1L]][[1L]], 1)
+    expect_identical(attr(got[[2L]][[2L]], "at")[[1L]], 1)
+  }
+})
+
+test_that("a type that was not given and cannot be is asked for", {
+  expect_error(shm_array(array(c("a", "b"))), "`type` must be given.* where `dim` is of another type")
+  expect_error(shm_map(letters, nchar), "`type` must be given.* where `x` is of another type")
+  expect_error(shm_map2(letters, letters, nchar), "`type` must be given")
+  expect_error(shm_map(letters, nchar, "character"), "`type` must be one of", class = "regatta_error_argument")
 })

@@ -65,3 +65,28 @@ test_that("bad arguments are named", {
   expect_output(print(shm_counter(3)), "<shm_counter> 3", fixed = TRUE)
   expect_output(print(shm_lock()), "<shm_lock>", fixed = TRUE)
 })
+
+test_that("a counter does not go around", {
+  up <- shm_counter(2^53)
+  down <- shm_counter(-2^53)
+  for (k in 1:1022) {
+    shm_add(up, 2^53)
+    shm_add(down, -2^53)
+  }
+  expect_identical(shm_add(down, -2^53), -2^63)
+  expect_error(shm_add(up, 2^53), "beyond 2^63", fixed = TRUE)
+  expect_error(shm_add(down, -1), "beyond 2^63", fixed = TRUE)
+  expect_identical(c(shm_value(up), shm_value(down)), c(1023 * 2^53, -2^63))
+  expect_identical(shm_add(up, -2^53), 1022 * 2^53)
+})
+
+test_that("a lock or counter is not copied, since its copy would be the same", {
+  for (x in list(shm_lock(), shm_counter(3))) {
+    for (y in list(x, list(1, list(x)), structure(1, at = x), unserialize(with_shm_handles(serialize(x, NULL))))) {
+      expect_error(shm_copy(y), "`x` must be what can be copied", class = "regatta_error_argument")
+    }
+    expect_identical(shm_copy(unserialize(serialize(x, NULL))), unserialize(serialize(x, NULL)))
+  }
+  n <- shm_counter(3)
+  expect_error(shm_copy(n), "shm_value", class = "regatta_error_argument")
+})
