@@ -1,7 +1,7 @@
 # Words and numbers of messages. Nothing here may fail, whatever the user's condition holds.
 
 format_element <- function(index, name = NULL) {
-  index <- format(as.double(index), scientific = FALSE, trim = TRUE)
+  index <- sprintf("%.0f", as.double(index))
   if (is.null(name) || is.na(name) || !nzchar(name, keepNA = FALSE)) {
     return(paste("element", index))
   }
@@ -9,7 +9,7 @@ format_element <- function(index, name = NULL) {
 }
 
 format_pid <- function(pid) {
-  if (length(pid) != 1L || is.na(pid)) "?" else format(as.integer(pid))
+  if (length(pid) != 1L || is.na(pid)) "?" else sprintf("%d", as.integer(pid))
 }
 
 format_try <- function(try) {

@@ -12,7 +12,7 @@ take_error <- function(run, event) {
     return(fail(run, index, "timeout", cnd, event))
   }
   cnd <- error_element(
-    event$error, index, element_name(run, index), event$pid, event$try, run$task$call
+    event$error, index, element_name(run, index), event$pid, event$try, run$task$call, run$like
   )
   fail(run, index, "error", cnd, event)
 }

@@ -36,6 +36,7 @@ run_new <- function(task, on, control, seed = rng_base(control$seed)) {
   run$workers <- workers_new()
   run$errors <- new.env(parent = emptyenv()) # by the number of the element
   run$failed <- 0
+  run$like <- new.env(parent = emptyenv()) # how the last error was described: see error_element()
   run$tries <- list()
   run$ending <- list()
   run$stopping <- FALSE

@@ -2,7 +2,8 @@
 # that whatever an element signals arrives in the parent. It does not know which executor runs it.
 
 # What the current worker is doing: `depth`, the number of the loop's frame; `detailed`, how many
-# errors it has described in full; `control`, the settings of the run; `muffle`, whether messages and
+# errors it has described in full; `like`, the trace that the last error had, and what it was made of (see
+# error_key()); `control`, the settings of the run; `muffle`, whether messages and
 # warnings end once they are noted; `session`, whether the worker is the session itself, so that an
 # interrupt is the user's; `record`, an error that has been described and not yet sent.
 evaluator <- new.env(parent = emptyenv())
@@ -28,7 +29,7 @@ restore_env <- function(old) {
 evaluate_begin <- function(control, seed, muffle = c(message = TRUE, warning = TRUE)) {
   evaluator$control <- control
   evaluator$detailed <- 0L
-  evaluator$record <- NULL
+  evaluator$record <- evaluator$like <- NULL
   evaluator$muffle <- muffle
   evaluator$session <- FALSE
   .Call(ffi_evaluator_begin, list(
@@ -98,24 +99,25 @@ evaluate_nested <- function(code) {
 # `loop` runs elements until there are no more. After an element's error it is entered again.
 evaluate_all <- function(loop) {
   repeat {
-    done <- withRestarts(
-      tryCatch(
-        withCallingHandlers(
-          {
-            send_kept()
-            loop()
-            TRUE
-          },
-          condition = handle_condition
-        ),
-        error = handle_overflow
-      ),
-      regatta_next = function() FALSE
+    done <- tryCatch(
+      withCallingHandlers(evaluate_on(loop), condition = handle_condition),
+      error = handle_overflow
     )
     if (done) {
       return(invisible())
     }
   }
+}
+
+# The handlers stay where they are when an element fails: they cost more than most elements.
+evaluate_on <- function(loop) {
+  step <- function() {
+    send_kept()
+    loop()
+    TRUE
+  }
+  while (!withRestarts(step(), regatta_next = function() FALSE)) next
+  TRUE
 }
 
 handle_condition <- function(cnd) {
@@ -186,10 +188,51 @@ handle_error <- function(cnd) {
   # With the stack nearly full no more than this may succeed: see handle_overflow().
   evaluator$calls <- sys.calls()
   evaluator$frames <- sys.frames()
-  shown <- handler_frames()
-  keep_error(cnd, shown, interrupted = FALSE)
+  key <- error_key(cnd, evaluator$calls, evaluator$frames)
+  if (!is.null(key) && identical(key, evaluator$like$key)) {
+    keep_like(cnd)
+  } else {
+    shown <- handler_frames()
+    keep_error(cnd, shown, interrupted = FALSE)
+    remember_like(cnd, key, shown)
+  }
   evaluator$calls <- evaluator$frames <- NULL
   invokeRestart("regatta_next")
+}
+
+# Many errors are those of the same line: what led to them is described once. `key` is all that the trace
+# and the call of the condition are made of: calls, in which package the function of each is, and the call of
+# the condition. NULL while errors are described in full, and where there is more to it.
+error_key <- function(cnd, calls, frames) {
+  if (evaluator$detailed < detailed_errors_max || !is.list(cnd) || !is.null(evaluator$record)) {
+    return(NULL)
+  }
+  own <- seq_along(calls) > evaluator$depth
+  if (sum(own) <= 100L) list(as.list(calls)[own], lapply(frames[own], topenv), cnd[["call"]])
+}
+
+# Not where it matters which of the frames are the same, or who has made a function: see user_frames().
+remember_like <- function(cnd, key, shown) {
+  record <- evaluator$record
+  evaluator$like <- NULL
+  if (is.null(key)) {
+    return(invisible())
+  }
+  simple <- !any(vapply(key[[1L]], call_name, "") %in% c("eval", "evalq")) &&
+    !any(frame_homes(shown$frames) == "regatta")
+  if (!is.null(record) && simple && is.null(record$lost) && is.list(record$cnd)) {
+    evaluator$like <- list(key = key, call = record$cnd[["call"]], trace = record$trace)
+  }
+}
+
+keep_like <- function(cnd) {
+  evaluator$detailed <- evaluator$detailed + 1L
+  like <- evaluator$like
+  if (!identical(cnd[["call"]], like$call)) {
+    cnd <- with_call(cnd, like$call)
+  }
+  record <- list(cnd = cnd, trace = like$trace, dump = NULL, interrupted = FALSE)
+  evaluator$record <- or_else(portable_record(record), record)
 }
 
 # After an infinite recursion R calls no handler on top of the full C stack, and a handler above

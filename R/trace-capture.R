@@ -217,13 +217,16 @@ light_condition <- function(cnd) {
   if (!is.list(cnd) || !is.call(cnd[["call"]])) {
     return(cnd)
   }
-  class <- attr(cnd, "class")
   light <- light_call_again(cnd[["call"]])
-  if (!identical(light, cnd[["call"]])) {
-    cnd <- unclass(cnd)
-    cnd[["call"]] <- light
-    class(cnd) <- class
-  }
+  if (identical(light, cnd[["call"]])) cnd else with_call(cnd, light)
+}
+
+# No method of the user's class is called.
+with_call <- function(cnd, call) {
+  class <- attr(cnd, "class")
+  cnd <- unclass(cnd)
+  cnd[["call"]] <- call
+  class(cnd) <- class
   cnd
 }
 
