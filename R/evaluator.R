@@ -188,47 +188,71 @@ handle_error <- function(cnd) {
   # With the stack nearly full no more than this may succeed: see handle_overflow().
   evaluator$calls <- sys.calls()
   evaluator$frames <- sys.frames()
-  key <- error_key(cnd, evaluator$calls, evaluator$frames)
-  if (!is.null(key) && identical(key, evaluator$like$key)) {
+  key <- or_else(error_key(cnd, evaluator$calls, evaluator$frames), NULL)
+  if (!is.null(key) && is_like(key, evaluator$frames)) {
     keep_like(cnd)
   } else {
     shown <- handler_frames()
     keep_error(cnd, shown, interrupted = FALSE)
-    remember_like(cnd, key, shown)
+    evaluator$like <- or_else(like_error(key, shown), NULL)
   }
   evaluator$calls <- evaluator$frames <- NULL
   invokeRestart("regatta_next")
 }
 
 # Many errors are those of the same line: what led to them is described once. `key` is all that the trace
-# and the call of the condition are made of: calls, in which package the function of each is, and the call of
-# the condition. NULL while errors are described in full, and where there is more to it.
+# and the call of the condition are made of, but for is_like(): calls, in which package the function of each
+# is, and the call of the condition. NULL while errors are described in full, and where there is more to it.
 error_key <- function(cnd, calls, frames) {
   if (evaluator$detailed < detailed_errors_max || !is.list(cnd) || !is.null(evaluator$record)) {
     return(NULL)
   }
-  own <- seq_along(calls) > evaluator$depth
-  if (sum(own) <= 100L) list(as.list(calls)[own], lapply(frames[own], topenv), cnd[["call"]])
+  # Those of handle_condition() and handle_error() are the last ones.
+  own <- seq_along(calls)
+  own <- own[own > evaluator$depth & own <= length(calls) - 2L]
+  if (length(own) == 0L || length(own) > 100L) {
+    return(NULL)
+  }
+  homes <- lapply(frames[own], topenv)
+  calls <- as.list(calls)[own]
+  # What calls a handler of R's own errors has the message among its arguments.
+  n <- length(own)
+  if (call_name(calls[[n]]) == ".handleSimpleError" && isBaseNamespace(homes[[n]])) {
+    calls[[n]] <- quote(.handleSimpleError())
+  }
+  list(calls, homes, unclass(cnd)[["call"]])
 }
 
-# Not where it matters which of the frames are the same, or who has made a function: see user_frames().
-remember_like <- function(cnd, key, shown) {
+# The key does not say which function the call of the condition would find where that is not among the calls.
+is_like <- function(key, frames) {
+  like <- evaluator$like
+  identical(key, like$key) &&
+    identical(or_else(is_frameless(key[[3L]], frames[[like$at]]), NULL), like$frameless)
+}
+
+# NULL where it matters which of the frames are the same, or who has made a function: see user_frames(); and
+# where calls have arguments of any size, which would be held.
+like_error <- function(key, shown) {
   record <- evaluator$record
-  evaluator$like <- NULL
-  if (is.null(key)) {
-    return(invisible())
+  if (is.null(key) || is.null(record) || !is.null(record$lost) || length(shown$frames) == 0L) {
+    return(NULL)
   }
   simple <- !any(vapply(key[[1L]], call_name, "") %in% c("eval", "evalq")) &&
     !any(frame_homes(shown$frames) == "regatta")
-  if (!is.null(record) && simple && is.null(record$lost) && is.list(record$cnd)) {
-    evaluator$like <- list(key = key, call = record$cnd[["call"]], trace = record$trace)
+  if (!simple || !all(vapply(key[[1L]], is_light, NA)) || !is_light(key[[3L]])) {
+    return(NULL)
   }
+  at <- which_env(evaluator$frames, shown$frames[[length(shown$frames)]])
+  list(
+    key = key, at = at, frameless = is_frameless(key[[3L]], evaluator$frames[[at]]),
+    call = unclass(record$cnd)[["call"]], trace = record$trace
+  )
 }
 
 keep_like <- function(cnd) {
   evaluator$detailed <- evaluator$detailed + 1L
   like <- evaluator$like
-  if (!identical(cnd[["call"]], like$call)) {
+  if (!identical(unclass(cnd)[["call"]], like$call)) {
     cnd <- with_call(cnd, like$call)
   }
   record <- list(cnd = cnd, trace = like$trace, dump = NULL, interrupted = FALSE)

@@ -33,8 +33,17 @@ frameless_call <- function(cnd, calls, frames) {
   call <- light_call(call)
   attributes(call) <- NULL
   has_frame <- any(vapply(calls, function(other) identical(`attributes<-`(other, NULL), call), NA))
-  fun <- get0(call_name(call), envir = frames[[length(frames)]], mode = "function")
-  if (!has_frame && (is.null(fun) || is.primitive(fun))) list(call)
+  if (!has_frame && is_frameless(call, frames[[length(frames)]])) list(call)
+}
+
+# Whether what a call in `frame` calls has no frame.
+is_frameless <- function(call, frame) {
+  name <- if (is.call(call)) call_name(call) else ""
+  if (!nzchar(name)) {
+    return(FALSE)
+  }
+  fun <- get0(name, envir = frame, mode = "function")
+  is.null(fun) || is.primitive(fun)
 }
 
 or_else <- function(value, other) {
@@ -196,6 +205,21 @@ lighten_each <- function(parts, left, depth) {
     }
   }
   parts
+}
+
+# Whether a call, or a part of one, holds no data.
+is_light <- function(x) {
+  if (is.call(x) || (is.pairlist(x) && !is.null(x))) {
+    parts <- as.list(unclass(x))
+    for (i in seq_along(parts)) {
+      if (!identical(parts[[i]], quote(expr = )) && !is_light(parts[[i]])) {
+        return(FALSE)
+      }
+    }
+    # A formula has the environment in which it was made.
+    return(all(names(attributes(x)) %in% c("srcref", "srcfile", "wholeSrcref", "names")))
+  }
+  is.symbol(x) || inherits(x, "srcref") || is_small_constant(x)
 }
 
 is_small_constant <- function(x) {

@@ -1,0 +1,319 @@
+# What many errors of the same line have in common is described once. That is to be noticed in the time it takes
+# alone: every field is what it is when each error is described by itself.
+detritus <- detritus_snapshot()
+
+control <- two_workers(workers = 1L, errors = "collect")
+
+# As seen by the session, without what differs from run to run.
+errors_of <- function(n, f, ..., control) {
+  value <- suppressWarnings(par_lapply(seq_len(n), f, ..., .control = control))
+  lapply(value, function(cnd) {
+    if (!inherits(cnd, "condition")) {
+      return(cnd)
+    }
+    fields <- unclass(cnd)
+    fields$message <- sub(sprintf("worker %d\\b", cnd$pid), "worker PID", cnd$message)
+    fields$body <- gsub("worker [0-9]+", "worker PID", cnd$body)
+    fields$pid <- NULL
+    fields$parent <- if (inherits(cnd$parent, "regatta_error")) class(cnd$parent) else cnd$parent
+    list(class = class(cnd), type = typeof(cnd), pid = typeof(cnd$pid), fields = fields)
+  })
+}
+
+# Until `envir` is left the package has `value` by this name. Workers are forked from it.
+local_function <- function(name, value, envir = parent.frame()) {
+  namespace <- asNamespace("regatta")
+  put <- function(value) {
+    unlockBinding(name, namespace)
+    assign(name, value, envir = namespace)
+    lockBinding(name, namespace)
+  }
+  before <- get(name, envir = namespace)
+  withr::defer(put(before), envir = envir)
+  put(`environment<-`(value, list2env(list(before = before), parent = environment(value))))
+}
+
+# Expects the same of `f` whether or not descriptions are used again; returns how often the worker did.
+expect_same <- function(f, ..., n = 30L, .control = control) {
+  hits <- withr::local_tempfile()
+  keep_counted <- function(cnd) {
+    cat("x", file = hits, append = TRUE)
+    before(cnd)
+  }
+  replaced <- list(
+    alone = list(error_key = function(...) NULL, likeness = function(record) NULL),
+    like = list(keep_like = keep_counted)
+  )
+  # Both by one call, since calls below the element's are seen by some errors.
+  found <- lapply(replaced, function(functions) {
+    for (name in names(functions)) local_function(name, functions[[name]], environment())
+    errors_of(n, f, ..., control = .control)
+  })
+  expect_identical(found$like, found$alone)
+  if (file.exists(hits)) file.size(hits) else 0
+}
+
+test_that("errors that differ in their message alone are described once, whatever they say", {
+  f <- function(i) stop("no ", i, call. = FALSE)
+  g <- function(i) stop("no ", i)
+  expect_identical(expect_same(f), 19)
+  expect_identical(expect_same(g), 19)
+  expect_identical(expect_same(function(i) g(i)), 19)
+  expect_identical(expect_same(function(i) log("a")), 19)
+  expect_identical(expect_same(function(i) no_such_function(i)), 19)
+  expect_identical(expect_same(function(i) stopifnot(i < 0)), 19)
+  expect_identical(expect_same(function(i) match.arg("a", c("b", "c"))), 19)
+  expect_identical(expect_same(function(i) rlang::abort(paste("no", i))), 19)
+})
+
+test_that("each of a thousand errors has its own message, index, name and parent", {
+  names <- paste0("n", 1:1000)
+  names[c(3, 500:520)] <- ""
+  x <- stats::setNames(1:1000, names)
+  value <- suppressWarnings(par_lapply(x, function(i) stop("no ", i), .control = two_workers(errors = "collect")))
+  expect_length(value, 1000L)
+  pids <- par_last()$workers$pid
+  one <- suppressWarnings(par_lapply(c(a = 1L), function(i) stop("no ", i), .control = control))[[1L]]
+  for (i in 1:1000) {
+    cnd <- value[[i]]
+    label <- if (nzchar(names[[i]])) sprintf("element %d (\"%s\")", i, names[[i]]) else paste("element", i)
+    same <- identical(class(cnd), class(one)) && setequal(names(cnd), names(one)) && identical(cnd$index, i) &&
+      identical(cnd[["name"]], if (nzchar(names[[i]])) names[[i]]) && cnd$pid %in% pids &&
+      identical(cnd$try, 1L) && identical(cnd$body, one$body) && identical(cnd$trace$calls, one$trace$calls) &&
+      is.null(cnd$dump) && identical(cnd$parent, simpleError(paste("no", i), quote(FUN(X[[i]], ...)))) &&
+      identical(cnd$message, sprintf("%s failed in worker %d: no %d", label, cnd$pid, i))
+    if (!same) break
+  }
+  expect_true(same, info = paste("element", i))
+  expect_identical(value[[1L]]$trace$locals, list("i: int 1"))
+  expect_lte(sum(lengths(lapply(value, function(cnd) cnd$trace$locals)) > 0L), 20L)
+})
+
+test_that("locals of the first errors are those of each", {
+  expect_same(function(i) {
+    local_one <- i * 2
+    stop("no")
+  }, n = 12L)
+  found <- errors_of(12L, function(i) stop("no"), control = control)
+  locals <- lapply(found, function(error) error$fields$trace$locals)
+  expect_identical(locals[1:10], lapply(1:10, function(i) list(sprintf("i: int %d", i))))
+  expect_identical(locals[11:12], list(list(), list()))
+})
+
+test_that("the same words by another way, of another call or class are another error", {
+  a <- function(i) stop("no")
+  b <- function(i) stop("no")
+  expect_identical(expect_same(function(i) if (i %% 2) a(i) else b(i)), 0)
+  expect_identical(expect_same(function(i) if (i %% 4 < 2) a(i) else b(i)), 9)
+  expect_same(function(i) stop(simpleError("no", if (i %% 3) quote(a(1)) else quote(a(2)))))
+  expect_same(function(i) stop(simpleError("no", if (i %% 3) quote(a(1)))))
+  expect_same(function(i) if (i %% 3) stop("no") else stop("no", call. = FALSE))
+  expect_same(function(i) stop("no", call. = i %% 3 == 0))
+  expect_same(function(i) stop(simpleError(list("no"), "not a call")))
+  throw <- function(cnd) stop(cnd)
+  hits <- expect_same(function(i) {
+    class <- c(if (i %% 3) "mine", "error", "condition")
+    throw(structure(class = class, list(message = "no", call = NULL, payload = i, parent = simpleError("p"))))
+  })
+  expect_identical(hits, 19)
+  expect_same(function(i) {
+    throw(structure(class = c("error", "condition"), list(message = "no", call = NULL, index = i, name = "it")))
+  })
+  expect_same(function(i) throw(structure(class = c("error", "condition"), if (i %% 2) list() else list("no"))))
+  expect_same(function(i) throw(structure(simpleError("no"), held = i)))
+  expect_same(function(i) throw(errorCondition("no", class = "mine", call = quote(f(x)), at = i)))
+  expect_same(function(i) {
+    cnd <- simpleError("no")
+    if (i %% 3 == 0) cnd$pointer <- new("externalptr")
+    throw(cnd)
+  })
+})
+
+test_that("whether a call has a frame is asked of each error", {
+  hits <- expect_same(function(i) {
+    inner <- function(cnd) {
+      if (i %% 4 < 2) helper <- function(x) x
+      stop(cnd)
+    }
+    inner(simpleError("no", quote(helper(1))))
+  })
+  expect_identical(hits, 9)
+})
+
+test_that("functions of another package by the same name are other calls", {
+  expect_same(function(i) {
+    tryCatch <- if (i %% 3) base::tryCatch else function(code, ...) code
+    tryCatch(stop("no"), warning = identity)
+  })
+  expect_same(function(i) {
+    environment(inner) <- if (i %% 3) globalenv() else baseenv()
+    tryCatchList <- inner
+    tryCatchList()
+  })
+})
+
+inner <- function() stop("no")
+
+test_that("frames of evaluated code are told apart", {
+  expect_identical(expect_same(function(i) {
+    env <- if (i %% 3) environment() else new.env()
+    eval(quote(stop("no")), env)
+  }), 0)
+  expect_identical(expect_same(function(i) local(stop("no"))), 0)
+})
+
+test_that("deep, endless and changing recursion is described by itself", {
+  deep <- function(k) if (k == 0) stop("deep") else deep(k - 1)
+  expect_same(function(i) deep(if (i %% 3) 5 else 6))
+  expect_identical(expect_same(function(i) deep(150 + i %% 2)), 0)
+  endless <- function(x) endless(x + 1)
+  found <- errors_of(24L, function(i) if (i %% 4 == 0) endless(i) else stop("no ", i), control = control)
+  said <- vapply(found, function(error) error$fields$parent$message, "")
+  own <- seq_len(24L) %% 4 != 0
+  expect_identical(said[own], paste("no", which(own)))
+  expect_match(said[!own], "infinite recursion|C stack|nested too deeply")
+})
+
+test_that("errors in handlers and in code that runs while frames go are not mixed up", {
+  expect_same(function(i) tryCatch(stop("first"), error = function(e) stop("second ", i)))
+  expect_same(function(i) withCallingHandlers(stop("first ", i), error = function(e) stop("second")))
+  expect_same(function(i) {
+    on.exit(stop("while leaving"))
+    stop("no ", i)
+  })
+  expect_same(function(i) tryCatch(stop("no ", i), finally = if (i %% 3 == 0) stop("finally")))
+  expect_same(function(i) {
+    try(stop("caught"), silent = TRUE)
+    tryCatch(stop("caught"), error = identity)
+    if (i %% 3) i else stop("no ", i)
+  }, n = 60L)
+})
+
+test_that("warnings that are errors, and conditions among errors, stay as they were", {
+  withr::local_options(warn = 2)
+  expect_same(function(i) {
+    h <- function() warning("careful ", i %/% 2)
+    h()
+  })
+  withr::local_options(warn = 0)
+  heard <- 0
+  withCallingHandlers(
+    errors_of(40L, function(i) {
+      warning("w")
+      if (i %% 2) stop("no")
+    }, control = control),
+    warning = function(w) heard <<- heard + 1
+  )
+  warned <- 0
+  withCallingHandlers(
+    par_lapply(1:40, function(i) {
+      warning("w", i)
+      if (i %% 2) stop("no")
+    }, .control = control),
+    warning = function(w) {
+      warned <<- warned + grepl("w[0-9]+", conditionMessage(w))
+      tryInvokeRestart("muffleWarning")
+    }
+  )
+  expect_identical(warned, 40)
+})
+
+test_that("methods of the user's condition are not called for likeness", {
+  touched <- function(...) stop("touched")
+  table <- baseenv()[[".__S3MethodsTable__."]]
+  withr::defer(rm(list = "[[.regatta_touchy", envir = table))
+  registerS3method("[[", "regatta_touchy", touched, envir = baseenv())
+  found <- errors_of(20L, function(i) {
+    stop(structure(class = c("regatta_touchy", "error", "condition"), list(message = paste("no", i), call = NULL)))
+  }, control = control)
+  for (error in found) {
+    expect_identical(unclass(error$fields$parent)$message, sprintf("no %d", error$fields$index))
+  }
+})
+
+test_that("a nested parallel call fails as itself", {
+  inside <- two_workers(workers = 1L)
+  expect_same(function(i) par_lapply(i, function(j) stop("far ", j), .control = inside), n = 14L)
+})
+
+test_that("a function without a name and arguments of any size are not kept", {
+  hidden <- function(a) stop("no")
+  expect_identical(expect_same(function(i) do.call(hidden, list(a = as.double(1:100)))), 0)
+  expect_identical(expect_same(function(i) do.call("hidden", list(a = y ~ x)), hidden = hidden), 0)
+  expect_false(is_light(bquote(f(.(1:100)))))
+  expect_false(is_light(bquote(f(.(y ~ x)))))
+  expect_false(is_light(bquote(f(g(.(sum))))))
+  expect_false(is_light(bquote(f(.(environment())))))
+  expect_true(is_light(quote(f(x[, 1], "a", function(a, b = 2) a))))
+  code <- parse(text = "f(function(a) {\n  a\n})", keep.source = TRUE)[[1L]]
+  expect_true(is_light(code))
+})
+
+test_that("lines of the same words are told apart by their place", {
+  code <- parse(
+    text = "function(i) {\n  g <- function() stop('no')\n  if (i %% 3)\n    g()\n  else {\n    g()\n  }\n}",
+    keep.source = TRUE, srcfile = srcfilecopy("script.R", "")
+  )
+  f <- eval(code[[1L]])
+  expect_same(f)
+})
+
+test_that("each try has its own error, whatever the seed", {
+  tried <- two_workers(workers = 1L, errors = "collect", retries = 2L)
+  expect_same(function(i) stop("no ", i, " ", Sys.getenv("REGATTA_TRY")), .control = tried)
+  for (i in 1:3) {
+    expect_same(function(i) stop("no ", i), .control = two_workers(workers = 1L, errors = "collect", seed = i))
+  }
+})
+
+test_that("a dump is of its own error", {
+  found <- suppressWarnings(par_lapply(1:14, function(i) {
+    own <- i * 10
+    stop("no")
+  }, .control = two_workers(workers = 1L, errors = "collect", dump = "partial")))
+  held <- lapply(found, function(cnd) if (!is.null(cnd$dump)) unclass(cnd$dump)[[length(cnd$dump)]]$own)
+  expect_identical(held, c(as.list(1:10 * 10), list(NULL, NULL, NULL, NULL)))
+})
+
+test_that("in the session an error is made of another of its likeness alone", {
+  trace <- function(...) structure(
+    list(calls = list(...), locals = list(), omitted = c(after = 0L, frames = 0L)), class = "regatta_trace"
+  )
+  f <- trace(quote(f(x)))
+  record <- function(cnd, trace = f, dump = NULL, ...) list(cnd = cnd, trace = trace, dump = dump, ...)
+  typed <- function(...) errorCondition("no", ..., call = quote(f(x)))
+  records <- list(
+    record(simpleError("one", quote(f(x)))),
+    record(simpleError("two", quote(f(x)))),
+    record(simpleError("three", quote(f(x)))),
+    record(simpleError("four", quote(g(x)))),
+    record(simpleError("five")),
+    record(simpleError("six")),
+    record(simpleError("seven"), trace = trace(quote(f(x)), quote(g()))),
+    record(simpleError("eight"), trace = trace(quote(f(x)), quote(h()))),
+    record(simpleError("nine"), dump = structure(list(), class = "dump.frames")),
+    record(simpleError("ten")),
+    record(simpleError("eleven"), lost = "cnd$x"),
+    record(simpleError("twelve"), lost = "cnd$y"),
+    record(simpleError("thirteen"), class = "regatta_error_ours"),
+    record(simpleError("fourteen")),
+    record(typed(class = "mine", at = 1)),
+    record(typed(class = "mine", at = 2)),
+    record(structure(simpleError("held"), held = 1)),
+    record(structure(simpleError(c("a", "b")))),
+    record(simpleError(NA_character_)),
+    record(structure(simpleError("s"), class = c("other", "error", "condition")))
+  )
+  names <- rep_len(list(NULL, "a", "b"), length(records))
+  like <- new.env(parent = emptyenv())
+  for (i in c(seq_along(records), 1L, 1L, rev(seq_along(records)))) {
+    alone <- error_element(records[[i]], i, names[[i]], 10L + i, 1L + i %% 2L, quote(par(x)))
+    expect_identical(
+      error_element(records[[i]], i, names[[i]], 10L + i, 1L + i %% 2L, quote(par(x)), like), alone, info = i
+    )
+  }
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})
