@@ -12,7 +12,7 @@ errors_of <- function(n, f, ..., control) {
       return(cnd)
     }
     fields <- unclass(cnd)
-    fields$message <- sub(sprintf("worker %d\\b", cnd$pid), "worker PID", cnd$message)
+    fields$message <- gsub("worker [0-9]+", "worker PID", cnd$message)
     fields$body <- gsub("worker [0-9]+", "worker PID", cnd$body)
     fields$pid <- NULL
     fields$parent <- if (inherits(cnd$parent, "regatta_error")) class(cnd$parent) else cnd$parent
