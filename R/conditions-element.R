@@ -22,9 +22,11 @@ error_element <- function(record, index, name = NULL, pid = NA_integer_, try = 1
     return(error_like(like$cnd, message, index, name, pid, try, record$cnd))
   }
   cnd <- error_of_record(record, message, index, name, pid, try, call)
-  like$key <- key
-  like$where <- where
-  like$cnd <- cnd
+  if (!is.null(key)) {
+    like$key <- key
+    like$where <- where
+    like$cnd <- cnd
+  }
   cnd
 }
 

@@ -226,8 +226,8 @@ error_key <- function(cnd, calls, frames) {
 # The key does not say which function the call of the condition would find where that is not among the calls.
 is_like <- function(key, frames) {
   like <- evaluator$like
-  identical(key, like$key) &&
-    identical(or_else(is_frameless(key[[3L]], frames[[like$at]]), NULL), like$frameless)
+  identical(key, like$key) && (is.null(like$at) ||
+    identical(or_else(is_frameless(key[[3L]], frames[[like$at]]), NULL), like$frameless))
 }
 
 # NULL where it matters which of the frames are the same, or who has made a function: see user_frames(); and
@@ -242,11 +242,13 @@ like_error <- function(key, shown) {
   if (!simple || !all(vapply(key[[1L]], is_light, NA)) || !is_light(key[[3L]])) {
     return(NULL)
   }
-  at <- which_env(evaluator$frames, shown$frames[[length(shown$frames)]])
-  list(
-    key = key, at = at, frameless = is_frameless(key[[3L]], evaluator$frames[[at]]),
-    call = unclass(record$cnd)[["call"]], trace = record$trace
-  )
+  like <- list(key = key, call = unclass(record$cnd)[["call"]], trace = record$trace)
+  # A function is looked up where frameless_call() does, since that may evaluate an argument.
+  if (is.call(like$call) && !has_frame(like$call, lapply(shown$calls, light_call))) {
+    like$at <- which_env(evaluator$frames, shown$frames[[length(shown$frames)]])
+    like$frameless <- is_frameless(key[[3L]], evaluator$frames[[like$at]])
+  }
+  like
 }
 
 keep_like <- function(cnd) {

@@ -32,8 +32,12 @@ frameless_call <- function(cnd, calls, frames) {
   }
   call <- light_call(call)
   attributes(call) <- NULL
-  has_frame <- any(vapply(calls, function(other) identical(`attributes<-`(other, NULL), call), NA))
-  if (!has_frame && is_frameless(call, frames[[length(frames)]])) list(call)
+  if (!has_frame(call, calls) && is_frameless(call, frames[[length(frames)]])) list(call)
+}
+
+# Whether a call is one of those, wherever it stands in a file.
+has_frame <- function(call, calls) {
+  any(vapply(calls, function(other) identical(`attributes<-`(other, NULL), call), NA))
 }
 
 # Whether what a call in `frame` calls has no frame.

@@ -140,6 +140,14 @@ test_that("whether a call has a frame is asked of each error", {
   expect_identical(hits, 9)
 })
 
+test_that("no argument is evaluated to find out which errors are alike", {
+  inner <- function(inner) stop("no")
+  counted <- withr::local_tempfile()
+  hits <- expect_same(function(i, counted) inner(cat("x", file = counted, append = TRUE)), counted)
+  expect_identical(hits, 19)
+  expect_false(file.exists(counted))
+})
+
 test_that("functions of another package by the same name are other calls", {
   expect_same(function(i) {
     tryCatch <- if (i %% 3) base::tryCatch else function(code, ...) code
