@@ -298,9 +298,20 @@ static void add_suppressed(batch *b, const rg_record *record) {
   UNPROTECT(1);
 }
 
+/* The number of an element that another one's place in the queue was overwritten with: it has run twice, and
+   what counts is the first end. The other element is missed later. */
+static void drop_second(batch *b, int w, const rg_record *record) {
+  rg_worker *worker = &b->pool->workers[w];
+  b->pool->lost_spans = 1; /* what it has stored nobody will hear of */
+  worker->overwritten = 0;
+  rg_buffer_reset(&worker->parts, 0);
+}
+
 static void take_end(batch *b, int w, const rg_record *record) {
   rg_worker *worker = &b->pool->workers[w];
-  if (worker->overwritten) {
+  if (b->pool->settled[record->element]) {
+    drop_second(b, w, record);
+  } else if (worker->overwritten) {
     add_overwritten(b, w, record);
   } else if (record->type == RG_RECORD_VALUE) {
     add_value(b, w, record);
@@ -451,6 +462,7 @@ static void take_death(batch *b, int w, rg_process_end *end) {
   /* Its end has arrived. */
   if (!worker->damaged && atomic_load(&slot->begun) == worker->ends) current = -1;
   if (worker->damaged) current = recover_unread(pool, w);
+  if (current >= 0 && pool->settled[current]) current = -1; /* see drop_second() */
   int count = rg_queue_recover(pool->control, w, unbegun);
   rg_queue_push(pool->control, unbegun, count);
   rg_queue_unlock(pool->control);
@@ -524,6 +536,55 @@ static int values_room(const rg_pool *pool) {
   return most < VALUES_MAX ? (int)most : VALUES_MAX;
 }
 
+/* What the queue or the claim of a worker has lost, since code has written there, is begun anew: elements
+   that have not ended although all workers wait for some. With the lock. */
+static void submit_missed(rg_pool *pool) {
+  rg_control *control = pool->control;
+  int waiting = 0, active = atomic_load(&control->shared->active);
+  if (rg_queue_length(control) > 0) return;
+  for (int w = 0; w < pool->size; w++) {
+    rg_slot *slot = &control->slots[w];
+    if (pool->workers[w].pid <= 0) continue;
+    if (!atomic_load(&slot->waiting) || atomic_load(&slot->current) >= 0 ||
+        atomic_load(&slot->claim_done) < atomic_load(&slot->claim_size) ||
+        rg_ring_unread(&slot->ring) > 0) {
+      return;
+    }
+    waiting += w < active;
+  }
+  for (int64_t e = 0; waiting > 0 && e < pool->wanted; e++) {
+    if (pool->settled[e]) continue;
+    control->tasks[e].start = 0;
+    rg_queue_push(control, &e, 1);
+  }
+}
+
+/* Who has the lock of the queue does some steps and gives it back, unless it was stopped; none of them
+   sleeps. If it is taken for that long, and all workers sleep, code has written to it. */
+static const int64_t LOCKED_NS = (int64_t)3000000000;
+
+static void watch_lock(rg_pool *pool) {
+  int64_t now = rg_clock_now();
+  for (int w = 0; w < pool->size; w++) {
+    if (pool->workers[w].pid > 0 && !rg_process_is_asleep(pool->workers[w].pid)) pool->locked_since = 0;
+  }
+  if (pool->locked_since == 0) pool->locked_since = now;
+  if (now - pool->locked_since > LOCKED_NS) rg_fork_pool_overwritten();
+}
+
+/* When there was no news for a while. */
+static void watch_queue(rg_pool *pool) {
+  int error = rg_queue_lock(pool->control, 0);
+  if (error == EBUSY) {
+    watch_lock(pool);
+    return;
+  }
+  if (error != 0) rg_fork_pool_overwritten();
+  pool->locked_since = 0;
+  submit_missed(pool);
+  rg_queue_unlock(pool->control);
+}
+
 /* Values wait in the rings until a worker rings: to fetch each as it comes would cost more
    than they do. */
 static void take_news(batch *b, int timeout_ms) {
@@ -541,6 +602,7 @@ static void take_news(batch *b, int timeout_ms) {
   b->room = values_room(pool);
   take_all(b);
   pool->unread = is_full(b);
+  if (b->count == 0 && b->events == 0) watch_queue(pool);
 }
 
 static void add_values(batch *b) {

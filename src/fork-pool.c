@@ -239,8 +239,9 @@ static rg_pool *new_pool(int64_t elements, int workers, int64_t batch, rg_stand 
   pool->stand = stand;
   if (stand) rg_stand_hold(stand);
   pool->tag = stand ? stand->tag : rg_random_tag();
-  pool->elements = elements;
-  pool->settled = calloc((size_t)(elements > 0 ? elements : 1), 1);
+  pool->elements = pool->wanted = elements;
+  pool->settled = malloc((size_t)(elements > 0 ? elements : 1));
+  if (pool->settled) memset(pool->settled, 1, (size_t)elements);
   pool->doorbell[0] = pool->doorbell[1] = -1;
   pool->size = workers;
   pool->workers = calloc((size_t)workers, sizeof *pool->workers);
@@ -349,6 +350,7 @@ SEXP ffi_fork_pool_withdraw(SEXP pointer, SEXP first) {
   rg_pool *pool = rg_fork_pool_borrow(pointer);
   double count = Rf_asReal(first);
   lock_queue(pool->control);
+  if (count < (double)pool->wanted) pool->wanted = (int64_t)count;
   rg_queue_keep_first(pool->control, (int64_t)count);
   rg_queue_unlock(pool->control);
   return R_NilValue;

@@ -49,12 +49,14 @@ typedef struct rg_pool {
   rg_control *control;
   rg_arena *arena;
   pid_t owner;
-  unsigned char *settled; /* for each element: the end of its latest try has arrived */
+  unsigned char *settled; /* for each element: the end of its latest try has arrived, or none was asked for */
   int64_t elements; /* as in the control block, which workers can write to */
   uint64_t tag;    /* random: part of the mark of its workers */
   int doorbell[2]; /* workers write a byte when the parent sleeps and there is news */
   int open;        /* the workers may still be running */
   int unread;      /* the last look left news behind */
+  int64_t wanted;  /* elements from this one on have been withdrawn */
+  int64_t locked_since; /* all workers sleep, and the lock of the queue is taken; 0: it is not */
   int lost_spans;  /* a worker was killed: it may have reserved memory in vain */
   rg_copy copy;
   int wants_cpu;   /* workers note the CPU time at which an element begins */

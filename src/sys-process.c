@@ -273,6 +273,18 @@ void rg_process_kill_marked(const char *name, const char *mark) {
   free(room);
 }
 
+int rg_process_is_asleep(pid_t pid) {
+  char path[64], text[512];
+  snprintf(path, sizeof path, "/proc/%d/task/%d/stat", (int)pid, (int)pid);
+  int fd = rg_fd_lift(open(path, O_RDONLY | O_CLOEXEC));
+  if (fd < 0) return 0;
+  ssize_t size = read(fd, text, sizeof text - 1);
+  close(fd);
+  text[size > 0 ? size : 0] = '\0';
+  const char *name_end = strrchr(text, ')'); /* the name may have any characters */
+  return name_end && strncmp(name_end, ") S", 3) == 0;
+}
+
 int64_t rg_process_cpu(pid_t pid) {
   clockid_t clock;
   struct timespec used;

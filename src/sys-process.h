@@ -67,6 +67,10 @@ int rg_process_has_children(pid_t pid);
    Kills those; a copy that has started no program is not found. */
 void rg_process_kill_marked(const char *name, const char *mark);
 
+/* Whether the first thread of `pid` sleeps until something happens: it neither runs, nor waits for the
+   disk, nor is it stopped. Where /proc does not tell: no. */
+int rg_process_is_asleep(pid_t pid);
+
 /* CPU nanoseconds used by `pid`, all its threads together, or -1. */
 int64_t rg_process_cpu(pid_t pid);
 

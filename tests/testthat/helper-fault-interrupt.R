@@ -81,3 +81,20 @@ any_sleepers <- function(session) {
 }
 
 clean_interrupt <- "interrupt children 0 descriptors 0 next TRUE "
+
+# Whether a process waits for something: it sleeps at each of some looks and has used no time between them.
+is_resting <- function(pid) {
+  look <- function() {
+    line <- readLines(file.path("/proc", pid, "stat"), 1L)
+    fields <- strsplit(sub("^.*\\) ", "", line), " ")[[1L]]
+    list(state = fields[[1L]], used = fields[12:13])
+  }
+  first <- look()
+  for (k in 1:4) {
+    Sys.sleep(0.05)
+    if (first$state != "S" || !identical(look(), first)) {
+      return(FALSE)
+    }
+  }
+  TRUE
+}

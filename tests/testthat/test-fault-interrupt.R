@@ -166,9 +166,65 @@ test_that("Ctrl-C ends the wait for a lock that another process has", {
     }), interrupt = function(e) "interrupted"))
   })
   fault_wait_line(session, "go")
-  Sys.sleep(0.2) # it waits; if not yet, R hears it
+  wait_until(is_resting(session$process$get_pid()))
   tools::pskill(session$process$get_pid(), tools::SIGINT)
   expect_identical(fault_value(session, timeout = 30)$value, "interrupted")
+})
+
+# The fork server of a session with this library never begins.
+endless_server <- function(env = parent.frame()) {
+  fault_compile(c(
+    "#include <string.h>",
+    "#include <unistd.h>",
+    "__attribute__((constructor)) static void begin(int n, char **args) {",
+    "  for (int i = 0; i < n; i++) {",
+    "    while (strstr(args[i], \"fork_server_main\")) pause();",
+    "  }",
+    "}"
+  ), "endless", preload = TRUE, env = env)
+}
+
+test_that("one Ctrl-C ends each wait for others, and the session can go on", {
+  skip_unless_linux()
+  session <- local_session(function() {
+    control <- par_control(workers = 1L, progress = FALSE)
+    cl <- parallel::makeCluster(1L)
+    sleep <- function(i) Sys.sleep(300)
+    name <- sprintf("/regatta-wait-%d", Sys.getpid())
+    sem <- sem_open(name, create = TRUE)
+    sem_unlink(name)
+    waits <- list(
+      map = function() par_lapply(1:2, sleep, .control = control),
+      stream = function() par_next(par_stream(1:2, sleep, .control = control)),
+      value_in_time = function() par_value(par_call(sleep(1), .control = control), timeout = 200),
+      fill = function() shm_fill(4, sleep, .control = control),
+      node = function() par_lapply(1:2, sleep, .on = cl, .control = control),
+      node_call = function() par_value(par_call(sleep(1), .on = cl, .control = control)),
+      semaphore = function() sem_wait(sem),
+      server = function() cluster_local(1L)
+    )
+    heard <- suspendInterrupts(lapply(stats::setNames(nm = names(waits)), function(name) {
+      tryCatch(
+        allowInterrupts({
+          cat("go", name, "\n")
+          waits[[name]]()
+        }),
+        interrupt = function(e) "interrupted", error = function(e) conditionMessage(e)
+      )
+    }))
+    after <- par_lapply(1:3, identity, .control = control)
+    try(parallel::stopCluster(cl), silent = TRUE)
+    list(names = names(waits), heard = heard, after = after)
+  }, env = c(LD_PRELOAD = endless_server()))
+  pid <- session$process$get_pid()
+  for (name in c("map", "stream", "value_in_time", "fill", "node", "node_call", "semaphore", "server")) {
+    fault_wait_line(session, sprintf("^go %s ", name))
+    wait_until(is_resting(pid), 20)
+    tools::pskill(pid, tools::SIGINT)
+  }
+  got <- fault_value(session, timeout = 40)$value
+  expect_identical(got$heard, stats::setNames(as.list(rep("interrupted", 8L)), got$names))
+  expect_identical(got$after, list(1L, 2L, 3L))
 })
 
 test_that("nothing is left behind", {

@@ -31,7 +31,19 @@ queue_code <- function(frame = parent.frame()) {
     "  fclose(fopen(file[0], \"w\"));",
     "  raise(SIGSTOP);",
     "  pthread_mutex_unlock(lock);",
-    "}"
+    "}",
+    # Where the numbers of elements wait, and those that a worker has claimed: see control.h.
+    "static size_t up(size_t n) { return (n + 63) / 64 * 64; }",
+    "void overwrite_number(int *elements, int *place, double *number, int *claimed) {",
+    "  size_t capacity = 1, slot = up(1065064);",
+    "  while (capacity < (size_t)*elements) capacity *= 2;",
+    "  char *order = find() + up(96) + up(32 * (size_t)*elements), *slots = order + up(8 * capacity);",
+    "  if (!*claimed) ((int64_t *)order)[*place] = (int64_t)*number;",
+    "  for (int w = 0; *claimed && w < 2; w++) {",
+    "    ((int64_t *)(slots + w * slot + 88))[*place] = (int64_t)*number;",
+    "  }",
+    "}",
+    "void overwrite_lock(int *number) { *(int32_t *)(find() + 16) = *number; }"
   ), "queue", env = frame)
 }
 
@@ -94,6 +106,57 @@ test_that("a session is interrupted, or goes on, whose worker was stopped with t
       got, if (how == "interrupt") "interrupted" else c("went on", "death")
     )
   }
+})
+
+test_that("a number that was overwritten costs neither its element nor another one the value", {
+  skip_unless_linux()
+  library <- queue_code()
+  # Numbers of the queue begin with 0. That of the third element is one that runs twice then.
+  cases <- list(
+    list(place = 11L, number = 2, claimed = 0L, batch = 1L), list(place = 11L, number = 1e9, claimed = 0L, batch = 1L),
+    list(place = 11L, number = -5, claimed = 0L, batch = 1L), list(place = 3L, number = 2, claimed = 1L, batch = 4L),
+    list(place = 2L, number = -5, claimed = 1L, batch = 4L)
+  )
+  got <- fault_run(function(library, cases) {
+    dyn.load(library)
+    lapply(cases, function(case) {
+      written <- tempfile()
+      unclass(suppressWarnings(par_lapply(1:12, function(i) {
+        if (i == 1L) {
+          .C("overwrite_number", 12L, case$place, case$number, case$claimed)
+          file.create(written)
+        }
+        while (!file.exists(written)) Sys.sleep(0.01)
+        if (i == 3L) as.double(1:1e4) else i
+      }, .control = par_control(
+        workers = 2L, progress = FALSE, errors = "collect", dump = "no", batch = case$batch
+      ))))
+    })
+  }, list(library = library, cases = cases), timeout = 30)$value
+  right <- as.list(1:12)
+  right[[3L]] <- as.double(1:1e4)
+  for (k in seq_along(cases)) expect_identical(got[[!!k]], right)
+})
+
+test_that("a lock that was overwritten is an error, whatever is written there, and the next run has another", {
+  skip_unless_linux()
+  library <- queue_code()
+  got <- fault_run(function(library) {
+    dyn.load(library)
+    control <- par_control(workers = 2L, progress = FALSE, errors = "collect", dump = "no", batch = 1L)
+    written <- tempfile()
+    ended <- tryCatch(par_lapply(1:20, function(i) {
+      if (i == 1L) {
+        .C("overwrite_lock", 0x3abcdeL)
+        file.create(written)
+      }
+      while (!file.exists(written)) Sys.sleep(0.01)
+    }, .control = control), error = identity)
+    list(class = class(ended), text = conditionMessage(ended), after = par_lapply(1:4, function(i) i, .control = control))
+  }, list(library = library), timeout = 30)$value
+  expect_true("regatta_error_damage" %in% got$class)
+  expect_match(got$text, "was overwritten")
+  expect_identical(got$after, as.list(1:4))
 })
 
 test_that("nothing is left behind", {
