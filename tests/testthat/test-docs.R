@@ -90,6 +90,10 @@ help_aliases <- function() {
   sub("^.*\\{(.*)\\}$", "\\1", all_matches("\\\\alias\\{[^}]+\\}", text))
 }
 
+cited_vignettes <- function(text) {
+  sub("^.*\\(\"([^\"]+)\".*$", "\\1", all_matches("vignette\\(\"[^\"]+\", (package = )?\"regatta\"\\)", text))
+}
+
 test_that("every exported name has a page", {
   if (length(tools::Rd_db("regatta")) == 0L) skip("the package is installed without its help pages")
   expect_identical(setdiff(getNamespaceExports("regatta"), help_aliases()), character())
@@ -160,14 +164,17 @@ test_that("the words of the README run and give what it shows", {
   expect_setequal(trimws(printed), trimws(shown))
 })
 
-test_that("what is said of an installation gives the vignettes that the help cites", {
+test_that("every vignette that is cited is there, and an installation with vignettes has it", {
   root <- doc_root()
-  pages <- lapply(list.files(file.path(root, "man"), "[.]Rd$", full.names = TRUE), read_text)
-  cited <- unique(unlist(lapply(pages, all_matches, pattern = "vignette\\(\"[a-z]+\", \"regatta\"\\)")))
-  expect_gt(length(cited), 0L)
-  names <- sub(".*\\(\"([a-z]+)\".*", "\\1", cited)
-  expect_true(all(file.exists(file.path(root, "vignettes", paste0(names, ".Rmd")))))
+  files <- c(
+    doc_files(root), list.files(file.path(root, c("man", "R", "vignettes")), "[.](Rd|R|Rmd)$", full.names = TRUE)
+  )
+  names <- unique(unlist(lapply(lapply(files, read_text), cited_vignettes)))
+  expect_true("sharing" %in% names)
+  expect_identical(names[!file.exists(file.path(root, "vignettes", paste0(names, ".Rmd")))], character())
   expect_match(read_text(file.path(root, "README.md")), "R CMD build . && R CMD INSTALL", fixed = TRUE)
+  built <- utils::vignette(package = "regatta")$results[, "Item"]
+  if (length(built) > 0L) expect_identical(setdiff(names, built), character())
 })
 
 test_that("the checks of this file find what they look for", {
@@ -184,6 +191,9 @@ test_that("the checks of this file find what they look for", {
   expect_identical(missing_paths(root, text), "R/b.R")
   expect_identical(misplaced_functions(root, text), "away() in R/a.R")
   expect_identical(broken_links(page, text), c("gone.md", "#nowhere"))
+  expect_identical(
+    cited_vignettes("`vignette(\"a\", \"regatta\")`, \\code{vignette(\"b-c\", package = \"regatta\")}"), c("a", "b-c")
+  )
 })
 
 test_that("nothing is left behind", {
