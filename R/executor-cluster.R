@@ -105,7 +105,7 @@ cluster_start <- function(pool, workers) {
     }
   }
   # At once, though the nodes may be busy for long: what is sent is as it was at the time of the call.
-  if (is.null(pool$packed)) cluster_prepare(pool)
+  cluster_prepare(pool)
 }
 
 # Who the nodes are, asked once.
@@ -253,7 +253,6 @@ cluster_give <- function(pool, w, elements, tries) {
   }
   # The code goes with the first batch, and again where another run has used the node meanwhile.
   begin <- if (!identical(wire$job, pool$token)) {
-    if (is.null(pool$packed)) cluster_prepare(pool)
     near <- is_local(wire)
     list(
       bytes = pool$packed[[if (near) "near" else "far"]]$bytes,
