@@ -162,16 +162,9 @@ agent_do <- function(agent, message) {
 # Has so many workers, with these packages loaded.
 agent_begin <- function(agent, message) {
   n <- message$workers
-  agent$state <- new.env(parent = emptyenv())
   failed <- tryCatch(
     {
-      agent$state$n <- n
-      agent$state$pid <- Sys.getpid()
-      agent$state$packages <- message$packages
-      agent$state$start <- "forkserver"
-      agent$state$server <- fork_server(message$packages)
-      agent$state$stand <- .Call(ffi_fork_stand_new, agent$state$server, n)
-      stand_fill(agent$state)
+      agent$state <- stand_new(n, message$packages)
       NULL
     },
     error = conditionMessage

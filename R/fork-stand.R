@@ -3,6 +3,17 @@
 
 # `start` and `timeout` as of cluster_local().
 stand_cluster <- function(n, packages, call = NULL, start = "forkserver", timeout = Inf) {
+  state <- stand_new(n, packages, call, start, timeout)
+  nodes <- lapply(seq_len(n), function(rank) {
+    structure(
+      list(state = state, rank = rank, host = "localhost"),
+      class = c("regatta_node", "SOCKnode")
+    )
+  })
+  structure(nodes, class = c("regatta_cluster", "SOCKcluster", "cluster"))
+}
+
+stand_new <- function(n, packages, call = NULL, start = "forkserver", timeout = Inf) {
   state <- new.env(parent = emptyenv())
   state$n <- n
   state$pid <- Sys.getpid()
@@ -11,13 +22,7 @@ stand_cluster <- function(n, packages, call = NULL, start = "forkserver", timeou
   state$server <- stand_server(state, call)
   state$stand <- .Call(ffi_fork_stand_new, state$server, n)
   if (start == "forkserver") stand_fill(state, call) else stand_start(state, timeout, call)
-  nodes <- lapply(seq_len(n), function(rank) {
-    structure(
-      list(state = state, rank = rank, host = "localhost"),
-      class = c("regatta_node", "SOCKnode")
-    )
-  })
-  structure(nodes, class = c("regatta_cluster", "SOCKcluster", "cluster"))
+  state
 }
 
 stand_state <- function(cl) unclass(cl)[[1L]]$state
