@@ -180,8 +180,7 @@ cluster_prepare <- function(pool) {
   local <- vapply(pool$wires, is_local, NA)
   pool$packed <- lapply(c(near = TRUE, far = FALSE), function(near) {
     if (any(pool$alive & local == near)) {
-      min <- if (near && plan$control$shm) plan$control$share_min else Inf
-      send_handles(near, closure_pack(job, min))
+      send_handles(near, closure_pack(job, if (near) share_from(plan$control) else Inf))
     }
   })
 }

@@ -8,6 +8,17 @@ job_of <- function(plan) {
   )
 }
 
+# For workers that read the memory of this process: what closure_pack() returns, to be kept as long as they
+# may, and its bytes as one `stream`.
+job_pack <- function(job) {
+  packed <- send_handles(TRUE, closure_pack(job, share_from(job$control)))
+  packed$stream <- send_handles(TRUE, serialize(packed$bytes, NULL, xdr = FALSE))
+  packed
+}
+
+# Bytes from which on a vector is shared with workers that can read it.
+share_from <- function(control) if (control$shm) control$share_min else Inf
+
 # In a worker: attaches packages, sets the variables of the session, the share of the cores. Returns how it
 # was, for job_reset().
 job_set <- function(job) {

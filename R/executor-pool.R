@@ -22,10 +22,8 @@ new_executor.regatta_cluster <- function(on, plan) {
 
 # Returns what must be kept as long as workers may read it.
 pool_code <- function(pool, plan) {
-  min <- if (plan$control$shm) plan$control$share_min else Inf
-  packed <- send_handles(TRUE, closure_pack(job_of(plan), min))
-  bytes <- send_handles(TRUE, serialize(packed$bytes, NULL, xdr = FALSE))
-  failed <- .Call(ffi_fork_pool_code, pool, bytes)
+  packed <- job_pack(job_of(plan))
+  failed <- .Call(ffi_fork_pool_code, pool, packed$stream)
   if (failed != 0L) {
     signal_error(error_start(plan$workers, .Call(ffi_system_message, failed)))
   }

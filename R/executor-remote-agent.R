@@ -195,9 +195,7 @@ agent_run <- function(agent, message) {
     {
       job <- closure_unpack(list(body = link_unpack(message$job)))
       job$share <- message$share
-      min <- if (job$control$shm) job$control$share_min else Inf
-      run$packed <- send_handles(TRUE, closure_pack(job, min))
-      run$bytes <- send_handles(TRUE, serialize(run$packed$bytes, NULL, xdr = FALSE))
+      run$packed <- job_pack(job)
       NULL
     },
     error = conditionMessage
@@ -238,7 +236,7 @@ agent_attach <- function(agent, run, message) {
   tryCatch(
     {
       pool <- fork_pool_new(list(n = run$n, workers = 1L, control = run$control), agent$stand)
-      failed <- .Call(ffi_fork_pool_code, pool, run$bytes)
+      failed <- .Call(ffi_fork_pool_code, pool, run$packed$stream)
       got <- if (failed == 0L) .Call(ffi_fork_worker_attach, pool, 1L, message$worker, at)
       if (failed == 0L && got[[1L]] <= 0L) failed <- got[[2L]]
       if (failed == 0L) {
