@@ -9,10 +9,7 @@ sendData.regatta_node <- function(node, data) {
   stand_ready(state)
   if (node_is_behind(node)) {
     .Call(ffi_fork_stand_replace, state$stand, node$rank)
-    warning(new_warning("regatta_warning_replaced", sprintf(paste(
-      "worker %d was still at a call that has been interrupted: another has taken its place, which",
-      "does not have what was exported to it."
-    ), node$rank)))
+    warning(warning_replaced(node$rank))
   }
   bytes <- send_handles(TRUE, serialize(data, NULL, xdr = FALSE))
   failed <- .Call(ffi_fork_stand_send, state$stand, node$rank, bytes)

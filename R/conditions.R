@@ -334,6 +334,14 @@ warning_here <- function(reason) {
   new_warning("regatta_warning_here", message, reason = reason)
 }
 
+warning_replaced <- function(rank) {
+  message <- sprintf(paste(
+    "worker %d was still at a call that has been interrupted: another has taken its place, which",
+    "does not have what was exported to it."
+  ), rank)
+  new_warning("regatta_warning_replaced", message)
+}
+
 warning_globals <- function() {
   message <- paste(
     "the workers were not forked and have no variables of the workspace: those that the code uses are",

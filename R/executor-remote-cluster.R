@@ -19,12 +19,7 @@ sendData.regatta_remote_node <- function(node, data) {
   remote_step(pool)
   while (seat$open > 0) remote_pump(pool, 1)
   fresh <- seat$calls > 0 || !is.null(seat$value)
-  if (fresh) {
-    warning(new_warning("regatta_warning_replaced", sprintf(paste(
-      "worker %d was still at a call that has been interrupted: another has taken its place, which",
-      "does not have what was exported to it."
-    ), node$rank)))
-  }
+  if (fresh) warning(warning_replaced(node$rank))
   if (!seat_is_ready(seat)) abort_remote(node, NA, seat$host$reason)
   seat$value <- NULL
   seat$holder <- NULL
