@@ -91,19 +91,20 @@ globals_names <- function(x, env) {
   arguments <- if (is.function(x)) formals(x)
   key <- paste(rlang::obj_address(code), rlang::obj_address(arguments))
   known <- the$analyses[[key]]
-  if (is.null(known)) {
-    known <- list(code = code, arguments = arguments, base = base_functions(x))
-    # With functions of base R masked it is another analysis.
-    if (!has_base_functions(known$base, env)) {
-      return(globals_analyse(x, env))
-    }
-    known$names <- globals_analyse(x, env)
-    if (length(the$analyses) >= analyses_most) rm(list = names(the$analyses), envir = the$analyses)
-    assign(key, known, envir = the$analyses)
-  } else if (!has_base_functions(known$base, env)) {
-    return(globals_analyse(x, env))
+  base <- if (is.null(known)) base_functions(x) else known$base
+  masked <- !has_base_functions(base, env)
+  if (!is.null(known) && !masked) {
+    return(known$names)
   }
-  known$names
+  names <- globals_analyse(x, env)
+  # With functions of base R masked it is another analysis.
+  if (masked) {
+    return(names)
+  }
+  if (length(the$analyses) >= analyses_most) rm(list = names(the$analyses), envir = the$analyses)
+  known <- list(code = code, arguments = arguments, base = base, names = names)
+  assign(key, known, envir = the$analyses)
+  names
 }
 
 analyses_most <- 200L
@@ -130,7 +131,7 @@ always_assigned <- function(x) {
       own <- c(own, as.character(statement[[2L]]))
     }
   }
-  # A variable may be removed again, or a statement left before it has assigned.
+  # A variable may be removed again. A statement that is left before it has assigned leaves the function.
   if (any(c("rm", "remove") %in% used)) character() else own
 }
 
