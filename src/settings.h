@@ -1,0 +1,16 @@
+#ifndef RG_SETTINGS_H
+#define RG_SETTINGS_H
+
+#include <Rinternals.h>
+
+/* The options of a session, `.Options`, as a named list of the very values. */
+SEXP ffi_settings_options(SEXP options);
+
+/* Whether they are those of an earlier list. R puts a new value in the place of an old one and never writes
+   into it, so that addresses tell. */
+SEXP ffi_settings_options_same(SEXP options, SEXP before);
+
+/* The environment variables as bytes, to be compared. */
+SEXP ffi_settings_environment(void);
+
+#endif
