@@ -33,6 +33,15 @@ where_to_run <- function(on, control, call, inherit = FALSE) {
   list(on = if (!inherit) default_place(workers, call), control = control)
 }
 
+# The same for those who name a number of workers beside the place: so many of it.
+where_with_workers <- function(workers, on, control, call) {
+  if (is.null(on)) {
+    return(where_to_run(workers, control, call))
+  }
+  if (!is.null(workers)) control$workers <- check_count(workers, "workers", call = call)
+  where_to_run(on, control, call)
+}
+
 # How many workers it has, with what where_to_run() has found.
 where_workers <- function(where) {
   offered <- workers_offered(where$on)

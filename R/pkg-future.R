@@ -70,8 +70,9 @@ future_place <- function(workers, on, control) {
   call <- quote(plan(regatta))
   control <- check_control(control, 1, call = call)
   if (is.function(workers)) workers <- workers()
-  if (is.numeric(workers) && is.null(on)) workers <- as.vector(workers)
-  where_to_run(if (is.null(on)) workers else on, control, call)
+  # future has I(1) for one worker that is to be one.
+  if (inherits(workers, "AsIs")) workers <- unclass(workers)
+  where_with_workers(workers, on, control, call)
 }
 
 # Of a strategy that plan() has given arguments, which are its formals.

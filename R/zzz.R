@@ -4,6 +4,7 @@
   delayedarray_hook()
   parallel_hook()
   future_hook()
+  biocparallel_hook()
 }
 
 # The library stays when the namespace goes: vectors in shared memory outlive it, and their data and

@@ -15,7 +15,7 @@ check <- function(place) {
   suppressPackageStartupMessages(library(regatta))
   on <- switch(place, forks = NULL, pool = cluster_local(2), cluster = parallel::makePSOCKcluster(2))
   assign("on", on, globalenv())
-  plan <- if (is.null(on)) "regatta, workers = 2" else "regatta, .on = on"
+  plan <- if (is.null(on)) "regatta" else "regatta, .on = on"
   results <- future.tests::check(plan, exit_value = FALSE, .args = character())
   cases <- lapply(unlist(results, recursive = FALSE), describe)
   cases <- do.call(rbind, cases)

@@ -149,6 +149,11 @@ test_that("workers that do not inherit the session get globals and packages", {
   pool <- local_pool(2)
   local_plan(regatta, .on = pool)
   expect_identical(as.integer(future::nbrOfWorkers()), 2L)
+  local({
+    local_plan(regatta, .on = pool, workers = I(1))
+    expect_identical(as.integer(future::nbrOfWorkers()), 1L)
+    expect_identical(value(future(2)), 2)
+  })
   k <- 10
   times <- function(i) k * i
   expect_identical(value(lapply(1:3, function(i) future(times(i)))), list(10, 20, 30))

@@ -1,0 +1,54 @@
+# Runs the unit tests of the installed BiocParallel with RegattaParam() in the place of its MulticoreParam() and
+# SnowParam(), and writes the cases to .build/peers/biocparallel.tsv. A case is a test function.
+suppressPackageStartupMessages({
+  library(BiocParallel)
+  library(regatta)
+})
+folder <- system.file("unitTests", package = "BiocParallel")
+
+# What only the one or the other of them has is left out.
+as_ours <- function(formals_of, ...) {
+  function(...) {
+    args <- as.list(match.call(formals_of, sys.call())[-1L])
+    known <- names(args) %in% names(formals(RegattaParam))
+    do.call(RegattaParam, args[known], envir = parent.frame())
+  }
+}
+
+environment_of <- function() {
+  env <- new.env(parent = globalenv())
+  env$MulticoreParam <- as_ours(BiocParallel::MulticoreParam)
+  env$SnowParam <- as_ours(BiocParallel::SnowParam)
+  env$BatchJobsParam <- function(workers, ...) RegattaParam(workers)
+  for (name in c("DEACTIVATED", grep("^check", getNamespaceExports("RUnit"), value = TRUE))) {
+    assign(name, getExportedValue("RUnit", name), envir = env)
+  }
+  env
+}
+
+run_case <- function(fun) {
+  setTimeLimit(elapsed = 120, transient = TRUE)
+  on.exit({
+    setTimeLimit()
+    foreach::registerDoSEQ()
+  })
+  why <- tryCatch({
+    utils::capture.output(suppressMessages(suppressWarnings(fun())), type = "output")
+    ""
+  }, error = function(e) if (grepl("deactivated", conditionMessage(e), ignore.case = TRUE)) "" else conditionMessage(e))
+  gsub("[[:space:]]+", " ", substr(paste(why, collapse = " "), 1L, 200L))
+}
+
+run_file <- function(name) {
+  env <- environment_of()
+  suppressMessages(sys.source(file.path(folder, sprintf("test_%s.R", name)), env))
+  tests <- grep("^test_", ls(env), value = TRUE)
+  why <- vapply(tests, function(test) run_case(env[[test]]), "")
+  data.frame(case = sprintf("%s: %s", name, tests), result = ifelse(nzchar(why), "failed", "passed"), why = why)
+}
+
+files <- c("bpaggregate", "bpexportglobals", "bpiterate", "bplapply", "bpmapply", "bpoptions", "bpvec", "bpvectorize",
+  "errorhandling", "logging", "rng")
+cases <- do.call(rbind, lapply(files, run_file))
+path <- file.path(Sys.getenv("PEERS_DIR", ".build/peers"), "biocparallel.tsv")
+writeLines(sprintf("%s\t%s\t%s", cases$case, cases$result, cases$why), path)
