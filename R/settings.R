@@ -2,9 +2,10 @@
 # directory, library paths, locale. Workers that do not inherit the session get for a map what is not as
 # they have it, and are put back after it. That nothing has changed is seen without looking at each value.
 
-settings_take <- function() {
+# `whole`: with options that are functions or environments too, which would be held.
+settings_take <- function(whole) {
   list(
-    options = .Call(ffi_settings_options, .Options), environment = .Call(ffi_settings_environment),
+    options = .Call(ffi_settings_options, .Options, whole), environment = .Call(ffi_settings_environment),
     variables = unclass(Sys.getenv()), dir = getwd(), lib = .libPaths(),
     locales = Sys.getlocale(), locale = settings_locale()
   )
@@ -29,7 +30,7 @@ settings_locale <- function() {
 # is remembered.
 settings_base <- function(options = NULL) {
   base <- new.env(parent = emptyenv())
-  base$settings <- settings_take()
+  base$settings <- settings_take(whole = FALSE)
   base$environment <- base$settings$environment
   base$variables <- character()
   base$options <- options
@@ -45,7 +46,7 @@ settings_base <- function(options = NULL) {
 # directories, variables and locales of its own.
 settings_since <- function(base, near) {
   if (is.null(base$seen) || !.Call(ffi_settings_options_same, .Options, base$seen)) {
-    base$seen <- .Call(ffi_settings_options, .Options)
+    base$seen <- .Call(ffi_settings_options, .Options, FALSE)
     base$changed <- changes(base$options, portable_options(base$seen))
   }
   changed <- if (length(base$changed) > 0L) list(options = base$changed)
@@ -139,7 +140,7 @@ settings_restore <- function(before, loaded) {
   if (settings_same(before)) {
     return(invisible())
   }
-  now <- settings_take()
+  now <- settings_take(whole = TRUE)
   keep <- function(new, known) if (loaded) new[names(new) %in% names(known)] else new
   set_options(keep(changes(now$options, before$options), before$options))
   restore_env(keep(environment_changes(now$variables, before$variables), before$variables))
@@ -150,6 +151,6 @@ settings_restore <- function(before, loaded) {
 
 # How the process stands, taken anew if it was changed.
 settings_known <- function() {
-  if (is.null(the$settings) || !settings_same(the$settings)) the$settings <- settings_take()
+  if (is.null(the$settings) || !settings_same(the$settings)) the$settings <- settings_take(whole = TRUE)
   the$settings
 }

@@ -202,7 +202,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_socket_write, 2),
     ENTRY(ffi_system_message, 1),
     ENTRY(ffi_settings_environment, 0),
-    ENTRY(ffi_settings_options, 1),
+    ENTRY(ffi_settings_options, 2),
     ENTRY(ffi_settings_options_same, 2),
     ENTRY(ffi_threads_share, 1),
     ENTRY(ffi_threads_share_now, 0),
