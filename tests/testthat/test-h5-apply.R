@@ -110,7 +110,8 @@ test_that("a new file has its name when it is complete, and not before", {
   ))
   killed <- file.path(folder, "killed.h5")
   run <- processx::run(file.path(R.home("bin"), "Rscript"), c("--vanilla", script, killed),
-    error_on_status = FALSE, timeout = 300 * slowness(), env = c("current", R_LIBS = paste(.libPaths(), collapse = ":"), R_TESTS = ""))
+    error_on_status = FALSE, timeout = 300 * slowness(),
+    env = c("current", R_LIBS = paste(.libPaths(), collapse = ":"), R_TESTS = "", TMPDIR = folder))
   expect_identical(run$status, -9L)
   expect_false(file.exists(killed))
 })
