@@ -62,10 +62,8 @@ error_of_record <- function(record, message, index, name, pid, try, call) {
       format_innermost(record$trace, 10L), nested_calls(record$cnd), lost_fields(record$lost),
       unsent_variable(record$unsent)
     ),
-    parent = record$cnd, call = call
+    trace = record$trace, parent = record$cnd, call = call
   )
-  # rlang::error_cnd() takes only its own class of trace.
-  cnd$trace <- record$trace
   cnd["dump"] <- list(record$dump)
   with_users_own(cnd, record$cnd)
 }

@@ -2,10 +2,19 @@
 # a condition with a class, the facts as fields, one line in `message`, further lines in `body`, and
 # in `advice` what to do next, for the one error that ends a call.
 
-new_error <- function(class, message, ..., body = character(), parent = NULL, call = NULL) {
-  rlang::error_cnd(
-    class = c(class, "regatta_error"), message = message, ...,
-    body = body, parent = parent, call = call
+# A condition is what package rlang makes of these parts. It is made without rlang, which a session may not
+# have loaded yet and cannot load where no more files can be opened.
+new_error <- function(class, message, ..., body = character(), trace = NULL, parent = NULL, call = NULL) {
+  structure(
+    list(message = message, trace = trace, parent = parent, ..., body = body, call = call),
+    class = c(class, "regatta_error", "rlang_error", "error", "condition")
+  )
+}
+
+new_warning <- function(class, message, ..., call = NULL) {
+  structure(
+    list(message = message, ..., call = call),
+    class = c(class, "regatta_warning", "rlang_warning", "warning", "condition")
   )
 }
 
@@ -172,12 +181,7 @@ warning_errors <- function(errors, n, call = NULL, file = NULL) {
     count_failures(errors, n), ours("par_failed"), ours("par_last()")
   )
   message <- paste(c(message, if (!is.null(file)) advise_debugger(errors[[1L]], file)), collapse = "\n")
-  cnd <- rlang::warning_cnd(
-    class = c("regatta_warning_errors", "regatta_warning"), message = message,
-    errors = errors, n = n
-  )
-  cnd["call"] <- list(call)
-  cnd
+  new_warning("regatta_warning_errors", message, errors = errors, n = n, call = call)
 }
 
 count_failures <- function(errors, n) {
@@ -313,12 +317,6 @@ error_pending <- function(pid, timeout, call = NULL) {
     "regatta_error_pending", message,
     pid = as.integer(pid), timeout = as.double(timeout), call = call
   )
-}
-
-new_warning <- function(class, message, ...) {
-  cnd <- rlang::warning_cnd(class = c(class, "regatta_warning"), message = message, ...)
-  cnd["call"] <- list(NULL)
-  cnd
 }
 
 warning_workers <- function(started, wanted, reason) {

@@ -131,12 +131,8 @@ mclapply_text <- function(kind, n) {
 }
 
 mclapply_warn <- function(kind, n, call) {
-  cnd <- rlang::warning_cnd(
-    class = c("regatta_warning_errors", "regatta_warning"),
-    message = paste(mclapply_text(kind, n), collapse = "\n"), errors = kind$errors,
-    n = as.double(n)
-  )
-  cnd["call"] <- list(call)
+  text <- paste(mclapply_text(kind, n), collapse = "\n")
+  cnd <- new_warning("regatta_warning_errors", text, errors = kind$errors, n = as.double(n), call = call)
   old <- options(warning.length = 8170L)
   on.exit(options(old))
   warning(cnd)
