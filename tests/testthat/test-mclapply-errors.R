@@ -217,10 +217,10 @@ test_that("without a person the dump is in a file, which debugger() opens in ano
   expect_identical(list.files(dir), "last.dump.rds")
   # A new session, which answers the question for a number by 0.
   code <- "utils::debugger(attr(readRDS('last.dump.rds')[[1L]], 'dump.frames'))"
-  shown <- suppressWarnings(system2(
-    file.path(R.home("bin"), "Rscript"), c("--vanilla", "-e", shQuote(code)), stdout = TRUE,
-    stderr = FALSE, input = "0", timeout = 60, env = "R_TESTS="
-  ))
+  shown <- system2(
+    file.path(R.home("bin"), "R"), c("--vanilla", "--no-echo"), stdout = TRUE, stderr = FALSE,
+    input = c(code, "0"), timeout = 60, env = "R_TESTS="
+  )
   expect_match(shown, "Message:  dumped", all = FALSE)
   expect_match(shown, "FUN(X[[i]], ...)", fixed = TRUE, all = FALSE)
   expect_message(
