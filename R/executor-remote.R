@@ -238,10 +238,7 @@ remote_join <- function(pool, event, message) {
   host$facts <- facts
   host$state <- "coming"
   host$ahead <- facts$clock - .Call(ffi_clock)
-  host$base <- settings_base()
-  link_send(host$link, list(
-    type = "BEGIN", workers = host$workers, packages = pool$packages, options = host$base$options
-  ))
+  link_send(host$link, list(type = "BEGIN", workers = host$workers, packages = pool$packages))
 }
 
 remote_unfit <- function(facts) {
