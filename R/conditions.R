@@ -300,11 +300,11 @@ error_server <- function(what, reason, log = "", call = NULL) {
   new_error("regatta_error_server", message, reason = reason, body = body, call = call)
 }
 
-error_lost <- function(pid = NA_integer_, reason = "it was cancelled", call = NULL) {
-  message <- sprintf(
-    "the value of this call (worker %s) is lost: %s. Start it again with `par_call()`.",
-    format_pid(pid), reason
-  )
+# `pid`: of the worker of a call; NULL: there were several, those of the verb.
+error_lost <- function(pid = NA_integer_, reason = "it was cancelled", call = NULL, verb = "par_call") {
+  what <- if (is.null(pid)) "what is left" else sprintf("the value of this call (worker %s)", format_pid(pid))
+  message <- sprintf("%s is lost: %s. Start it again with `%s()`.", what, reason, verb)
+  if (is.null(pid)) pid <- NA_integer_
   new_error("regatta_error_lost", message, pid = as.integer(pid), reason = reason, call = call)
 }
 

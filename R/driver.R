@@ -84,6 +84,20 @@ run_has_begun <- function(run) {
   run$done > 0 || length(run$errors) > 0L || any(run$tasks$tries > 1L) || any(!is.na(run$tasks$start))
 }
 
+# Evaluates `code`, which drives a run that goes on after it. When that is left by an error or an interrupt the run
+# is over, since its workers have been stopped; the error is kept for whoever asks for values.
+run_guard <- function(run, code) {
+  ended <- FALSE
+  failure <- NULL
+  on.exit(if (!ended) {
+    run$failure <- failure
+    run_close(run)
+  })
+  value <- withCallingHandlers(run$executor$guard(code), error = function(e) failure <<- e)
+  ended <- TRUE
+  value
+}
+
 # From the first worker to the record of the run; leaves nothing behind, however it is left. `attempt` is told of the
 # run before anything is started.
 run_on <- function(task, on, control, seed, attempt = NULL) {
@@ -118,6 +132,7 @@ run_order <- function(run) {
 # (seconds of the monotonic clock) has come; TRUE unless the last.
 run_drive <- function(run, until = Inf, settled = function() run$done >= run$n) {
   while (!settled() && !run_stopped(run)) {
+    if (isTRUE(run$closed)) run_lost(run) # nobody is left who could have news
     queue_feed(run)
     left <- until - .Call(ffi_clock)
     wait <- min(
@@ -198,6 +213,13 @@ take_condition <- function(run, event) {
   } else {
     relay_condition(run, event)
   }
+}
+
+# Of a run that was closed before its elements had ended.
+run_lost <- function(run, call = run$task$call) {
+  if (!is.null(run$failure)) signal_error(run$failure)
+  pid <- if (run$task$verb == "par_call") run$workers$rows[[1L]]$pid
+  signal_error(error_lost(pid, call = call, verb = run$task$verb))
 }
 
 # Ends the workers and writes the record. May be called again.

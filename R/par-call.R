@@ -14,7 +14,7 @@ call_begin <- function(expr, env, on, control, call, ...) {
     replay = list(X = X, FUN = evaluate, args = list(), env = env), ...
   )
   run <- run_new(task, on, control)
-  run$executor$guard(run_start(run))
+  run_guard(run, run_start(run))
   structure(list(run = run), class = "regatta_call")
 }
 
@@ -30,19 +30,15 @@ par_value <- function(handle, timeout = Inf) {
   check_seconds(timeout, "timeout", zero = TRUE)
   run <- handle$run
   if (!isTRUE(run$closed)) {
-    # Closed also by an interrupt: the worker is gone then.
-    on.exit(run_close(run))
-    settled <- run$executor$guard(run_drive(run, .Call(ffi_clock) + timeout))
+    settled <- run_guard(run, run_drive(run, .Call(ffi_clock) + timeout))
     if (!settled) {
-      on.exit()
       signal_error(error_pending(run$workers$rows[[1L]]$pid, timeout, sys.call()))
     }
   }
   if (run$done < 1) {
-    signal_error(error_lost(run$workers$rows[[1L]]$pid, call = sys.call()))
+    run_lost(run, sys.call())
   }
   run_close(run)
-  on.exit()
   record_later(run$facts) # asked for again, it is the last one again
   run_result(run)[[1L]]
 }
@@ -52,8 +48,11 @@ par_done <- function(handle) {
     abort_argument("handle", handle, "made by `par_call()`")
   }
   run <- handle$run
-  # Whatever has come is taken; nothing is waited for.
-  isTRUE(run$closed) || run$done > 0 || run$executor$guard(run_drive(run, .Call(ffi_clock)))
+  if (isTRUE(run$closed) || run$done > 0) {
+    return(TRUE)
+  }
+  # Whatever has come is taken; nothing is waited for. What ends the run is told with the value.
+  tryCatch(run_guard(run, run_drive(run, .Call(ffi_clock))), regatta_error = function(e) TRUE)
 }
 
 # Seconds until the next look at something that has been waited for so long: what took long may be noticed a

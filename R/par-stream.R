@@ -31,7 +31,7 @@ stream_new <- function(X, f, args, verb, call, ahead, .on, .control) {
     )
     stream$run <- run_new(task, .on, .control)
     stream$submitted <- min(stream$n, stream$run$places)
-    stream$run$executor$guard(run_start(stream$run, seq_len(stream$submitted)))
+    run_guard(stream$run, run_start(stream$run, seq_len(stream$submitted)))
   }
   structure(list(stream = stream), class = "regatta_stream")
 }
@@ -50,7 +50,7 @@ par_next <- function(stream) {
   index <- stream$taken + 1
   # Left by an error or an interrupt, it is closed.
   on.exit(run_close(run))
-  run$executor$guard({
+  run_guard(run, {
     stream_refill(stream)
     run_drive(run, settled = function() run$status[[index]] != 0L)
   })
@@ -97,6 +97,9 @@ stream_take <- function(stream, index) {
 # What waits and what is under way must have room, each counted as the largest result so far; the
 # next element may always run.
 stream_refill <- function(stream) {
+  if (isTRUE(stream$run$closed)) {
+    return(invisible())
+  }
   room <- if (stream$largest > 0) floor(stream$ahead / stream$largest) else stream$run$places
   last <- min(stream$n, stream$taken + max(1, room))
   if (last > stream$submitted) {

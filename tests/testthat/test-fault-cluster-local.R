@@ -63,6 +63,34 @@ test_that("the end of the server is an error that says so, and the next run has 
   expect_identical(par_lapply(1:4, identity, .on = cl, .control = on_local()), as.list(1:4))
 })
 
+within_seconds <- function(seconds, code) {
+  setTimeLimit(elapsed = seconds * slowness())
+  on.exit(setTimeLimit())
+  code
+}
+
+test_that("a call or stream that has been stopped by a failure is not waited for", {
+  skip_unless_linux()
+  cl <- local_pool(2L)
+  call <- par_call(Sys.sleep(300), .on = cl, .control = on_local())
+  tools::pskill(server_pid(cl), tools::SIGKILL)
+  wait_until(par_done(call))
+  for (k in 1:2) expect_error(par_value(call, timeout = 20), class = "regatta_error_server")
+  expect_true(par_done(call))
+
+  call <- par_call(warning("out"), .on = cl, .control = on_local())
+  wait_until(tryCatch(is.na(par_done(call)), warning = function(w) TRUE))
+  expect_error(par_value(call, timeout = 20), class = "regatta_error_lost")
+
+  stream <- par_stream(1:4, function(i) Sys.sleep(300), .on = cl, .control = on_local(workers = 2L))
+  tools::pskill(server_pid(cl), tools::SIGKILL)
+  for (k in 1:2) expect_error(within_seconds(20, par_next(stream)), class = "regatta_error_server")
+
+  stream <- par_stream(1:4, function(i) message(i), .on = cl, .control = on_local(workers = 2L))
+  tryCatch(par_next(stream), message = function(m) NULL)
+  expect_error(within_seconds(20, par_next(stream)), "par_stream", class = "regatta_error_lost")
+})
+
 test_that("when the session is killed its server and its workers are gone", {
   skip_unless_linux()
   kinds <- list(list("forkserver", TRUE), list("forkserver", FALSE), list("parallel", TRUE))
