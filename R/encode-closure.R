@@ -3,12 +3,18 @@
 # memory first, once for all workers, and stand in the bytes as handles. The user's environments stay
 # as they are: one that holds something large is written as a copy of itself.
 
-# list(body, environments): the bytes of `x`, and of each environment that was copied; `kept` is what
-# must not go before the last worker has read them. Vectors of at least `min` bytes are shared.
-closure_pack <- function(x, min = Inf) {
-  if (!is.finite(min)) {
-    return(list(bytes = list(body = serialize(x, NULL, xdr = FALSE), environments = list())))
-  }
+# For workers that are `near`, and can read the memory of this process, or for others: list(bytes, held). `bytes`:
+# list(body, environments), those of `x` and of each environment that was copied. `held` must not go before the last
+# worker has read them: all for which there is a handle, which may be the user's, or an earlier run's, to drop.
+# Vectors of at least `min` bytes are shared.
+closure_pack <- function(x, min = Inf, near = is.finite(min)) {
+  held <- new.env(parent = emptyenv())
+  whole <- function() list(body = serialize(x, NULL, xdr = FALSE), environments = list())
+  bytes <- send_handles(near, if (is.finite(min)) pack_sharing(x, min) else whole(), held)
+  list(bytes = bytes, held = held)
+}
+
+pack_sharing <- function(x, min) {
   pack <- new.env(parent = emptyenv())
   pack$numbers <- new.env(parent = emptyenv()) # address: which copy stands for it; 0: none
   pack$copies <- list()
@@ -22,8 +28,7 @@ closure_pack <- function(x, min = Inf) {
     pack$written <- pack$copies[[at]]
     environments[[at]] <- serialize(pack$written, NULL, xdr = FALSE, refhook = hook)
   }
-  bytes <- shm_share(list(body = body, environments = environments), min)
-  list(bytes = bytes, kept = list(x, pack$copies))
+  shm_share(list(body = body, environments = environments), min)
 }
 
 # What serialize() writes in place of an environment: its number, or NULL for what R writes itself.

@@ -180,7 +180,7 @@ cluster_prepare <- function(pool) {
   local <- vapply(pool$wires, is_local, NA)
   pool$packed <- lapply(c(near = TRUE, far = FALSE), function(near) {
     if (any(pool$alive & local == near)) {
-      send_handles(near, closure_pack(job, if (near) share_from(plan$control) else Inf))
+      closure_pack(job, if (near) share_from(plan$control) else Inf, near)
     }
   })
 }

@@ -11,7 +11,7 @@ job_of <- function(plan) {
 # For workers that read the memory of this process: what closure_pack() returns, to be kept as long as they
 # may, and its bytes as one `stream`.
 job_pack <- function(job) {
-  packed <- send_handles(TRUE, closure_pack(job, share_from(job$control)))
+  packed <- closure_pack(job, share_from(job$control), near = TRUE)
   packed$stream <- send_handles(TRUE, serialize(packed$bytes, NULL, xdr = FALSE))
   packed
 }

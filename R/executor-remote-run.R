@@ -176,7 +176,7 @@ remote_beats <- function(run) {
 # What is the same for all elements of a run.
 remote_job <- function(run) {
   if (is.null(run$job)) {
-    run$job <- link_pack(send_handles(FALSE, closure_pack(job_of(run$plan)))$bytes$body)
+    run$job <- link_pack(closure_pack(job_of(run$plan))$bytes$body)
   }
   run$job
 }

@@ -8,20 +8,22 @@ with_shm_handles <- function(expr) {
 }
 
 # Evaluates `code`, in which shared vectors are serialised as handles, or, where `send` is FALSE, as
-# their data, whoever serialises.
-send_handles <- function(send, code) {
+# their data, whoever serialises. `held`: an environment that is to hold what handles were written for, as long
+# as there is somebody who may still read them.
+send_handles <- function(send, code, held = NULL) {
   before <- the$handles
   on.exit(the$handles <- before)
-  the$handles <- list(send = send, pid = Sys.getpid())
+  the$handles <- list(send = send, pid = Sys.getpid(), held = held)
   code
 }
 
-# Called from C for each shared vector that is serialised outside of a run. What a run sends is
+# Called from C with the view of each shared vector that is serialised outside of a run. What a run sends is
 # settled beforehand. A scope ends where the session is forked. The answer is kept in the frame of the
 # function that serialises, which may have thousands of shared vectors.
-sends_handles <- function() {
+sends_handles <- function(view) {
   scope <- the$handles
   if (!is.null(scope) && scope$pid == Sys.getpid()) {
+    if (scope$send && !is.null(scope$held)) assign(rlang::obj_address(view), view, envir = scope$held)
     return(scope$send)
   }
   writer <- sys.nframe() - 1L

@@ -142,26 +142,7 @@ SEXP rg_encode_share(SEXP value, const rg_share_sink *sink) {
   return share(value, &call);
 }
 
-/* The elements of a pairlist or call, which is copied as soon as one of them changes. */
-static SEXP map_pairs(SEXP list, SEXP (*f)(SEXP x, const void *data), const void *data) {
-  SEXP result = list;
-  PROTECT_INDEX at;
-  PROTECT_WITH_INDEX(result, &at);
-  int place = 0;
-  for (SEXP cell = list; TYPEOF(cell) == LISTSXP || TYPEOF(cell) == LANGSXP; cell = CDR(cell), place++) {
-    SEXP old = CAR(cell);
-    SEXP new = PROTECT(f(old, data));
-    if (new != old) {
-      if (result == list) REPROTECT(result = Rf_shallow_duplicate(list), at);
-      SETCAR(Rf_nthcdr(result, place), new);
-    }
-    UNPROTECT(1);
-  }
-  UNPROTECT(1);
-  return result;
-}
-
-static SEXP settle(SEXP x, const void *how) {
+static SEXP settle(SEXP x, const void *arrays) {
   R_CheckStack();
   SEXP result = x;
   switch (TYPEOF(x)) {
@@ -170,25 +151,19 @@ static SEXP settle(SEXP x, const void *how) {
   case REALSXP:
   case CPLXSXP:
   case RAWSXP:
-    result = rg_shm_array_settle(x, how);
+    result = rg_shm_array_settle(x, *(const int *)arrays);
     break;
   case VECSXP:
-  case EXPRSXP:
-    result = rg_encode_share_map(x, settle, how);
-    break;
-  case LISTSXP:
-  case LANGSXP:
-    result = map_pairs(x, settle, how);
+    result = rg_encode_share_map(x, settle, arrays);
     break;
   case STRSXP:
   case S4SXP:
-  case CLOSXP:
     break;
   default:
     return x;
   }
   PROTECT(result);
-  result = map_attributes(result, result, settle, how);
+  result = map_attributes(result, result, settle, arrays);
   UNPROTECT(1);
   return result;
 }
@@ -199,7 +174,7 @@ static int has_arrays(void) {
   return region != NULL;
 }
 
-SEXP rg_encode_settle(SEXP value, const rg_settle *how) { return has_arrays() ? settle(value, how) : value; }
+SEXP rg_encode_settle(SEXP value, int arrays) { return has_arrays() ? settle(value, &arrays) : value; }
 
 /* `in_attribute`: pointers stay, as share() lets them. */
 static SEXP without_foreign(SEXP x, const void *in_attribute) {

@@ -224,9 +224,9 @@ SEXP rg_shm_view_span_handle(rg_span span, SEXPTYPE type, R_xlen_t length) {
 
 /* Whether what is being serialised goes to a process that can attach. What a run sends is settled:
    the session has what is known. Else R code decides, which can see who serialises. */
-static int goes_to_reader(const rg_region *region) {
-  if (context_run) return context_arena || region->known;
-  SEXP answer = PROTECT(rg_call_r("sends_handles", 0));
+static int goes_to_reader(SEXP pointer) {
+  if (context_run) return context_arena || rg_shm_view_get(pointer)->region->known;
+  SEXP answer = PROTECT(rg_call_r("sends_handles", 1, pointer));
   int yes = Rf_asLogical(answer) == TRUE;
   UNPROTECT(1);
   return yes;
@@ -254,7 +254,7 @@ SEXP rg_shm_view_handle(SEXP pointer, SEXPTYPE type) {
   if (view->block) {
     return context_arena ? rg_shm_view_span_handle(view->block->span, type, view->length) : NULL;
   }
-  if (!goes_to_reader(view->region) || (view->live != RG_LIVE_NOT && is_wrapped_plain(pointer))) return NULL;
+  if (!goes_to_reader(pointer) || (view->live != RG_LIVE_NOT && is_wrapped_plain(pointer))) return NULL;
   rg_handle handle = {.form = HANDLE_REGION,
                       .type = (int32_t)type,
                       .length = view->length,
@@ -357,8 +357,7 @@ static SEXP resolve_region(const rg_handle *handle, const rg_shm_view_maker *mak
   check_span(handle, handle->key.size, maker);
   rg_region_status status = rg_region_attach(&handle->key, handle->live != RG_LIVE_NOT, &region);
   if (status != RG_REGION_OK) rg_shm_view_refuse(status, &handle->key);
-  /* A lock or counter is no value: a copy would be of no use. */
-  if (!wants_copy(maker) || handle->live > RG_LIVE_ARRAY) {
+  if (!wants_copy(maker)) {
     SEXP pointer = rg_shm_view_of_region(region, handle->offset, handle->size,
                                          (R_xlen_t)handle->length, (rg_live)handle->live);
     return open_view(pointer, handle, maker);

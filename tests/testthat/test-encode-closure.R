@@ -1,7 +1,7 @@
 detritus <- detritus_snapshot()
 
 travel <- function(x, min = 1e5) {
-  packed <- send_handles(TRUE, closure_pack(x, min))
+  packed <- closure_pack(x, min)
   bytes <- send_handles(TRUE, serialize(packed$bytes, NULL))
   list(value = closure_unpack(unserialize(bytes)), size = length(bytes))
 }

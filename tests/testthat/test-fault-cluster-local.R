@@ -91,6 +91,26 @@ test_that("a call or stream that has been stopped by a failure is not waited for
   expect_error(within_seconds(20, par_next(stream)), "par_stream", class = "regatta_error_lost")
 })
 
+test_that("what a call has by handle is there until its worker has read it", {
+  skip_unless_linux()
+  cl <- local_pool(2L)
+  pids <- cluster_pids(cl)
+  f <- function() {
+    x <- shm_share(rep(1, 1e5))
+    first <- par_call(TRUE, .on = cl, .control = on_local())
+    slow <- setdiff(pids, first$run$workers$rows[[1L]]$pid)
+    tools::pskill(slow, tools::SIGSTOP)
+    second <- par_call(sum(x), .on = cl, .control = on_local())
+    # What the code of the second has of it is only its handle, and so it is with what the first has sent.
+    par_value(first)
+    rm(x, first)
+    gc()
+    tools::pskill(slow, tools::SIGCONT)
+    par_value(second, timeout = 60)
+  }
+  expect_identical(f(), 1e5)
+})
+
 test_that("when the session is killed its server and its workers are gone", {
   skip_unless_linux()
   kinds <- list(list("forkserver", TRUE), list("forkserver", FALSE), list("parallel", TRUE))
