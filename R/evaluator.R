@@ -42,9 +42,10 @@ evaluate_begin <- function(control, seed, muffle = c(message = TRUE, warning = T
 #   tell(type, index, try, kind, times, payload)   a record: `type` and `kind` are numbers, see
 #            evaluate_event(); `times` start and end of an element that has ended
 #   cancelled(element)   whether the driver has interrupted it; NULL: never
-# `bytes`: payloads are encoded values (raw), else the R objects themselves.
-evaluate_through <- function(take, tell, cancelled = NULL, bytes = TRUE) {
-  .Call(ffi_evaluator_channel, list(take, tell, cancelled, bytes, numeric(2L)))
+# Payloads are encoded values (raw) or, with `settle`, the R objects themselves: c(copy, region), whether all shared
+# arrays in them become ordinary vectors, and the number of the last region of which they do not.
+evaluate_through <- function(take, tell, cancelled = NULL, settle = NULL) {
+  .Call(ffi_evaluator_channel, list(take, tell, cancelled, settle, numeric(2L)))
 }
 
 # A record as an event of R/executor.R. `value(payload)` makes an R object of a payload. Ends are of

@@ -1,6 +1,7 @@
-# The session itself as the only worker: nothing is forked and nothing is copied, so that elements
-# may change variables and use browser(). Limits are not watched: what would have to be ended is the
-# session.
+# The session itself as the only worker: nothing is forked and nothing is sent, so that elements
+# may change variables and use browser(). Shared arrays in their values are what they would be if they had
+# come from a worker, and the generator of random numbers is afterwards what it was before. Limits are not
+# watched: what would have to be ended is the session.
 #
 # `on` is list(element, muffle): a function of an element's number, and whether messages and warnings stay
 # in the element once they are noted, or are signalled where they arise as well. Without these it runs the loop of the
@@ -15,11 +16,14 @@ new_executor.regatta_session <- function(on, plan) {
   session$elements <- session$tries <- numeric()
   session$detailed <- 0L
   session$events <- list()
+  session$settle <- c(plan$control$copy, .Call(ffi_shm_last_region))
   seed <- globalenv()$.Random.seed
   kinds <- RNGkind()
   list(
     kind = "session",
     start = function(workers, places) {
+      # A worker seeds itself. Elements of mclapply() are seeded one by one, or go on from the session's state.
+      if (is.null(plan$seed) && is.null(on$element)) rng_use(NULL)
       session$worker <- workers[[1L]]
       session_tell(session, event_joined(workers[[1L]], Sys.getpid(), watched = FALSE))
     },
@@ -33,10 +37,8 @@ new_executor.regatta_session <- function(on, plan) {
     measure = function(worker, what) measure_here(Sys.getpid(), what),
     guard = function(code) code,
     stop = function() {
-      if (!is.null(plan$seed)) {
-        suppressWarnings(RNGkind(kinds[[1L]], kinds[[2L]], kinds[[3L]]))
-        rng_use(seed)
-      }
+      suppressWarnings(RNGkind(kinds[[1L]], kinds[[2L]], kinds[[3L]]))
+      rng_use(seed)
       list(worker = session$worker, peak = NA_real_)
     }
   )
@@ -82,7 +84,7 @@ session_run <- function(session) {
       next_one
     },
     tell = function(...) session_tell(session, evaluate_event(session$worker, ...)),
-    bytes = FALSE
+    settle = session$settle
   )
   if (is_loop) {
     session_loop(session, plan$loop)
@@ -103,10 +105,9 @@ session_loop <- function(session, loop) {
   session$events <- events[order(rank)]
 }
 
-# A worker sends the elements of what only views a shared array, and not the view.
 session_element <- function(session, i) {
   evaluator$depth <- sys.nframe()
-  .Call(ffi_shm_settle, session_with_output(session, i, session$on$element(i)))
+  session_with_output(session, i, session$on$element(i))
 }
 
 # What `code` prints is an event if it is to be captured. If it is to be shown at once it goes

@@ -136,7 +136,7 @@ mclapply_begin <- function(job, i, try) {
   if (!is.null(seeds$first)) {
     # A promise, since the state of a Mersenne twister is long and most elements draw nothing.
     delayedAssign(".Random.seed", mclapply_state(job, i, try), environment(), globalenv())
-  } else if (job$in_workers) {
+  } else {
     fresh <- !exists(".Random.seed", globalenv(), inherits = FALSE)
     if (fresh || !job$settings$mc.preschedule) {
       rng_use(seeds$state)

@@ -66,7 +66,7 @@ mapply_caller <- function(FUN, dots, more) {
 pvec_caller <- function(FUN, v, pieces, args) {
   force(list(FUN, v, pieces, args))
   function(k, scene) {
-    piece <- v[seq.int(pieces$from[[k]], pieces$to[[k]])]
+    piece <- if (is.null(pieces)) v else v[seq.int(pieces$from[[k]], pieces$to[[k]])]
     scene$depth <- sys.nframe() + 1L # below do.call()
     do.call("FUN", c(quote(piece), element_calls(args, quote(args))), envir = environment())
   }
@@ -96,19 +96,18 @@ pvec <- function(v, FUN, ..., mc.set.seed = TRUE, mc.silent = FALSE,
     mc.set.seed = mc.set.seed, mc.silent = mc.silent, mc.cleanup = mc.cleanup
   ))
   if (missing(mc.cores)) mc.cores <- mclapply_cores()
-  cores <- check_cores(mc.cores, call)
-  n <- length(v)
-  if (cores == 1L || n == 0L) {
-    args <- parts$dots
-    return(do.call("FUN", c(quote(v), element_calls(args, quote(args))), envir = environment()))
-  }
-  given$mc.cores <- cores
+  given$mc.cores <- check_cores(mc.cores, call)
   # Without a seed a piece then begins with the session's numbers, whoever takes it.
   if (is.null(given$mc.preschedule)) given$mc.preschedule <- FALSE
-  pieces <- cut_evenly(n, cores)
+  n <- length(v)
+  whole <- given$mc.cores == 1L || n == 0L
+  pieces <- if (!whole) cut_evenly(n, given$mc.cores)
   values <- mclapply_over(
-    seq_along(pieces$from), pvec_caller(FUN, v, pieces, parts$dots), given, call
+    seq_len(max(1L, length(pieces$from))), pvec_caller(FUN, v, pieces, parts$dots), given, call
   )
+  if (whole) {
+    return(values[[1L]])
+  }
   result <- do.call(c, unname(values))
   if (length(result) != n) {
     warning(simpleWarning(sprintf(

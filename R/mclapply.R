@@ -101,10 +101,6 @@ mclapply_run <- function(job, call, begin, one) {
   }
   notes <- mclapply_notes(n)
   job$seeds <- mclapply_seeds(settings, n)
-  if (!job$in_workers && !is.null(job$seeds$first)) {
-    state <- globalenv()$.Random.seed
-    on.exit(rng_use(state))
-  }
   task <- mclapply_task(job, call, begin, one, notes)
   on <- if (!job$in_workers) mclapply_session(job, one)
   mclapply_result(

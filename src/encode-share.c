@@ -142,7 +142,26 @@ SEXP rg_encode_share(SEXP value, const rg_share_sink *sink) {
   return share(value, &call);
 }
 
-static SEXP settle(SEXP x, const void *arrays) {
+/* The elements of a pairlist or call, which is copied as soon as one of them changes. */
+static SEXP map_pairs(SEXP list, SEXP (*f)(SEXP x, const void *data), const void *data) {
+  SEXP result = list;
+  PROTECT_INDEX at;
+  PROTECT_WITH_INDEX(result, &at);
+  int place = 0;
+  for (SEXP cell = list; TYPEOF(cell) == LISTSXP || TYPEOF(cell) == LANGSXP; cell = CDR(cell), place++) {
+    SEXP old = CAR(cell);
+    SEXP new = PROTECT(f(old, data));
+    if (new != old) {
+      if (result == list) REPROTECT(result = Rf_shallow_duplicate(list), at);
+      SETCAR(Rf_nthcdr(result, place), new);
+    }
+    UNPROTECT(1);
+  }
+  UNPROTECT(1);
+  return result;
+}
+
+static SEXP settle(SEXP x, const void *how) {
   R_CheckStack();
   SEXP result = x;
   switch (TYPEOF(x)) {
@@ -151,19 +170,25 @@ static SEXP settle(SEXP x, const void *arrays) {
   case REALSXP:
   case CPLXSXP:
   case RAWSXP:
-    result = rg_shm_array_settle(x, *(const int *)arrays);
+    result = rg_shm_array_settle(x, how);
     break;
   case VECSXP:
-    result = rg_encode_share_map(x, settle, arrays);
+  case EXPRSXP:
+    result = rg_encode_share_map(x, settle, how);
+    break;
+  case LISTSXP:
+  case LANGSXP:
+    result = map_pairs(x, settle, how);
     break;
   case STRSXP:
   case S4SXP:
+  case CLOSXP:
     break;
   default:
     return x;
   }
   PROTECT(result);
-  result = map_attributes(result, result, settle, arrays);
+  result = map_attributes(result, result, settle, how);
   UNPROTECT(1);
   return result;
 }
@@ -174,7 +199,7 @@ static int has_arrays(void) {
   return region != NULL;
 }
 
-SEXP rg_encode_settle(SEXP value, int arrays) { return has_arrays() ? settle(value, &arrays) : value; }
+SEXP rg_encode_settle(SEXP value, const rg_settle *how) { return has_arrays() ? settle(value, how) : value; }
 
 /* `in_attribute`: pointers stay, as share() lets them. */
 static SEXP without_foreign(SEXP x, const void *in_attribute) {

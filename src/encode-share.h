@@ -5,6 +5,7 @@
 
 #include "arena.h"
 #include "region.h"
+#include "shm-array.h"
 
 /* Where large vectors go. */
 typedef struct {
@@ -26,9 +27,9 @@ SEXP rg_encode_share(SEXP value, const rg_share_sink *sink);
    itself if there is none. */
 SEXP rg_encode_without_foreign(SEXP value);
 
-/* `value` with rg_shm_array_settle() of each vector in its lists, attributes and S4 slots; `value` itself if
-   there is nothing to settle. */
-SEXP rg_encode_settle(SEXP value, int arrays);
+/* `value` with rg_shm_array_settle() of each vector in its lists, calls, attributes and S4 slots; `value` itself
+   if there is nothing to settle. Environments, those of functions too, are nobody's copy. */
+SEXP rg_encode_settle(SEXP value, const rg_settle *how);
 
 /* The list with f(x, data) in place of each element x: a shallow copy, or the list itself if nothing
    changes. */

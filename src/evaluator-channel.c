@@ -7,7 +7,7 @@
 /* A channel of R functions: for workers whose way to the session is R's, a connection or nothing at
    all. TIMES are start and end of the element, in seconds. */
 
-enum { TAKE = 0, TELL, CANCELLED, BYTES, TIMES };
+enum { TAKE = 0, TELL, CANCELLED, SETTLE, TIMES };
 
 static double *times_of(void *functions) { return REAL(VECTOR_ELT((SEXP)functions, TIMES)); }
 
@@ -76,7 +76,13 @@ static int channel_cancelled(void *state, int64_t element) {
 }
 
 SEXP ffi_evaluator_channel(SEXP functions) {
-  int bytes = Rf_asLogical(VECTOR_ELT(functions, BYTES)) == TRUE;
+  SEXP settle = VECTOR_ELT(functions, SETTLE);
+  int bytes = settle == R_NilValue;
+  rg_settle how = {.arrays = RG_SETTLE_NEW};
+  if (!bytes) {
+    how.arrays = REAL_RO(settle)[0] != 0 ? RG_SETTLE_ALL : RG_SETTLE_NEW;
+    how.region = (int64_t)REAL_RO(settle)[1];
+  }
   const rg_channel channel = {.state = functions,
                               .next = channel_next,
                               .ended = channel_ended,
@@ -84,7 +90,8 @@ SEXP ffi_evaluator_channel(SEXP functions) {
                               .cancelled = channel_cancelled,
                               .arena = NULL,
                               .share_from = INT64_MAX,
-                              .keep = bytes ? NULL : channel_keep};
+                              .keep = bytes ? NULL : channel_keep,
+                              .settle = how};
   rg_evaluator_set_channel(&channel, functions);
   return R_NilValue;
 }

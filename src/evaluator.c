@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "call-r.h"
+#include "encode-share.h"
 #include "encode.h"
 #include "rng-stream.h"
 #include "sys-fork.h"
@@ -185,7 +186,9 @@ static void publish_object(rg_record_type type, int kind, SEXP object) {
     return;
   }
   rg_record header = {0, (uint8_t)type, 0, (uint8_t)kind, 0, evaluator.element, evaluator.tries, 0};
+  object = PROTECT(rg_encode_settle(object, &evaluator.channel.settle));
   evaluator.channel.keep(evaluator.channel.state, &header, object);
+  UNPROTECT(1);
 }
 
 /* Encoding comes first: if it fails, that is the element's error, and the R handler calls

@@ -7,6 +7,7 @@
 #include "arena.h"
 #include "buffer.h"
 #include "ring.h"
+#include "shm-array.h"
 
 /*
  * The C half of the evaluator (R half: R/evaluator.R): what happens between two elements
@@ -26,8 +27,10 @@ typedef struct {
   rg_arena *arena;    /* for large vectors, or NULL */
   int64_t share_from; /* bytes */
   /* Not NULL: what an element has to tell stays an R object and is handed over here; nothing is
-     encoded, and `publish` only gets counts. */
+     encoded, and `publish` only gets counts. Shared arrays in it are what they would be if it had come from
+     another process: `settle` says which. */
   void (*keep)(void *state, const rg_record *header, SEXP object);
+  rg_settle settle;
 } rg_channel;
 
 /* Kinds of conditions that are sent; `kind` of an RG_RECORD_CONDITION or _SUPPRESSED. */
@@ -48,7 +51,7 @@ SEXP ffi_evaluator_is_copy(void);
 SEXP ffi_evaluator_push(void);
 SEXP ffi_evaluator_pop(void);
 
-/* evaluator-channel.c: a channel whose functions are R's, list(take, tell, cancelled, bytes, times),
+/* evaluator-channel.c: a channel whose functions are R's, list(take, tell, cancelled, settle, times),
    see evaluate_through() of R/evaluator.R. */
 SEXP ffi_evaluator_channel(SEXP functions);
 

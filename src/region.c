@@ -73,7 +73,12 @@ char *rg_region_map(const rg_region *region, int64_t offset, int64_t size) {
   return data == MAP_FAILED ? NULL : data;
 }
 
+static int64_t last_number;
+
+int64_t rg_region_last(void) { return last_number; }
+
 static void add_region(rg_region *region) {
+  region->number = ++last_number;
   region->references = 1;
   region->next = regions;
   regions = region;

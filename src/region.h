@@ -31,6 +31,7 @@ typedef struct rg_region {
   int fd;
   int writable; /* not frozen */
   int known;     /* this process works for another one, which has the region too */
+  int64_t number; /* which of all that this process has made or attached, from 1 */
   char *data;   /* of a writable one: key.size bytes, mapped for all to see; else NULL */
   int64_t references;
   struct rg_region *next;
@@ -91,7 +92,8 @@ void rg_region_note_known(int near);
    it (0): of all regions that it has, those that it attaches in between the other one has as well. */
 void rg_region_attach_known(int begin);
 
-/* Regions of this process, newest first. */
+/* Regions of this process, newest first, and the number of the last one that it has made or attached. */
 const rg_region *rg_region_first(void);
+int64_t rg_region_last(void);
 
 #endif

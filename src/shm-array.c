@@ -216,17 +216,18 @@ static void drop_class(SEXP x) {
   UNPROTECT(2);
 }
 
-SEXP rg_shm_array_settle(SEXP x, int arrays) {
+SEXP rg_shm_array_settle(SEXP x, const rg_settle *how) {
   place at;
-  int is_array = Rf_inherits(x, rg_live_class(RG_LIVE_ARRAY));
-  if (!ALTREP(x) || (is_array && !arrays) || !find_array(x, &at)) return x;
+  if (!ALTREP(x) || !find_array(x, &at)) return x;
   if (is_tool(x)) {
-    if (arrays) rg_call_r("abort_copy", 1, x);
+    if (how->arrays == RG_SETTLE_PLAIN) rg_call_r("abort_copy", 1, x);
     return x;
   }
+  int is_array = Rf_inherits(x, rg_live_class(RG_LIVE_ARRAY));
+  if (is_array && how->arrays == RG_SETTLE_NEW && at.region->number <= how->region) return x;
   SEXP copy = PROTECT(copy_of(x, &at));
   SHALLOW_DUPLICATE_ATTRIB(copy, x);
-  if (is_array) drop_class(copy);
+  if (is_array && how->arrays == RG_SETTLE_PLAIN) drop_class(copy);
   UNPROTECT(1);
   return copy;
 }

@@ -27,9 +27,19 @@ void rg_shm_array_set_attributes(SEXP x, SEXP attributes);
    itself if it is none. */
 SEXP rg_shm_array_unwrap(SEXP x);
 
-/* `x`, or an ordinary vector of the elements that it has now if it stands on the memory of an array: if it
-   is none any more, and, where `arrays` is 1, also if it is one. A lock or counter is an error then. */
-SEXP rg_shm_array_settle(SEXP x, int arrays);
+/* What becomes an ordinary vector of the elements that it has now. Always what stands on the memory of an
+   array and is none any more. Of arrays themselves: */
+typedef struct {
+  enum {
+    RG_SETTLE_NEW,  /* those whose region has a higher number than `region`; they keep their class */
+    RG_SETTLE_ALL,  /* all; they keep their class, as what comes from another process does */
+    RG_SETTLE_PLAIN /* all, without the class; a lock or counter, otherwise left as it is, is an error */
+  } arrays;
+  int64_t region;
+} rg_settle;
+
+/* `x`, or what has taken its place. */
+SEXP rg_shm_array_settle(SEXP x, const rg_settle *how);
 
 /* An ordinary copy of a vector that R has wrapped an array in, and that is no array any more, and `x`
    itself of any other. */

@@ -81,13 +81,14 @@ SEXP ffi_shm_is(SEXP x) { return Rf_ScalarLogical(rg_shm_vector_is(x) || rg_shm_
 /* Ordinary vectors with the elements and attributes of those of x. R's duplicate of an array is the array. */
 SEXP ffi_shm_copy(SEXP x) {
   SEXP copy = PROTECT(Rf_duplicate(x));
-  copy = rg_encode_settle(copy, 1);
+  const rg_settle how = {.arrays = RG_SETTLE_PLAIN};
+  copy = rg_encode_settle(copy, &how);
   UNPROTECT(1);
   return copy;
 }
 
-/* x with ordinary vectors in place of those that only view an array. */
-SEXP ffi_shm_settle(SEXP x) { return rg_encode_settle(x, 0); }
+/* The number of the newest region of this process, also if that is gone. */
+SEXP ffi_shm_last_region(void) { return Rf_ScalarReal((double)rg_region_last()); }
 
 /* The regions of this process: list(pid, bytes, references, writable), and of the arena's
    blocks: their number and bytes. */

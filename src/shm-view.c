@@ -357,7 +357,8 @@ static SEXP resolve_region(const rg_handle *handle, const rg_shm_view_maker *mak
   check_span(handle, handle->key.size, maker);
   rg_region_status status = rg_region_attach(&handle->key, handle->live != RG_LIVE_NOT, &region);
   if (status != RG_REGION_OK) rg_shm_view_refuse(status, &handle->key);
-  if (!wants_copy(maker)) {
+  /* A lock or counter is no value: a copy would be of no use. */
+  if (!wants_copy(maker) || handle->live > RG_LIVE_ARRAY) {
     SEXP pointer = rg_shm_view_of_region(region, handle->offset, handle->size,
                                          (R_xlen_t)handle->length, (rg_live)handle->live);
     return open_view(pointer, handle, maker);

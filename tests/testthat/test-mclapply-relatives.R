@@ -56,6 +56,27 @@ test_that("without a seed every piece of pvec() begins with the numbers of the s
   }
 })
 
+test_that("with one core the settings, arrays and the generator are treated as with several", {
+  withr::local_preserve_seed()
+  x <- shm_array(2, fill = 1:2)
+  for (cores in 1:2) {
+    set.seed(1)
+    state <- .Random.seed
+    got <- pvec(1:2, function(v) if (length(v) == 2L) unclass(x) else unclass(x)[v], mc.cores = cores, mc.set.seed = FALSE)
+    x[1] <- x[1] + 1
+    expect_identical(got, c(x[1] - 1, 2))
+    pvec(1:2, function(v) v + stats::runif(1), mc.cores = cores, mc.set.seed = FALSE)
+    expect_identical(.Random.seed, state)
+    expect_silent(pvec(1:2, function(v) print(v), mc.cores = cores, mc.silent = TRUE))
+    expect_identical(
+      pvec(1:2, function(v) v * stats::runif(1) / stats::runif(1) > -1, mc.cores = cores, mc.set.seed = 5), c(TRUE, TRUE)
+    )
+    failed <- pvec(1:2, function(v) stop("no"), mc.cores = cores, mc.allow.error = NA)
+    expect_match(as.character(failed)[[1L]], "no")
+    expect_identical(pvec(integer(), function(v) length(v), mc.cores = cores), 0L)
+  }
+})
+
 test_that("pvec() takes the number of cores in each form that mclapply() takes", {
   withr::local_preserve_seed()
   for (cores in list("2", 2.7, 2L)) {

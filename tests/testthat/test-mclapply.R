@@ -95,6 +95,50 @@ test_that("FUN sees the call that it has in lapply()", {
   expect_identical(lapply(adders, function(f) f()), list(1L, 2L, 3L))
 })
 
+test_that("values do not depend on the number of cores: shared arrays and numbers without a seed", {
+  withr::local_preserve_seed()
+  x <- shm_array(c(2, 3), fill = 1:6, dimnames = list(c("a", "b"), NULL))
+  returned <- list(
+    function(i) x, function(i) unclass(x), function(i) list(x, note = structure(i, a = unclass(x))),
+    function(i) pairlist(unclass(x)), function(i) bquote(f(.(unclass(x)), g(.(x)))),
+    function(i) as.expression(list(unclass(x))), function(i) structure(x, class = "other"),
+    function(i) structure(as.function(alist(y = , y), baseenv()), a = unclass(x)), function(i) shm_array(3, fill = i),
+    function(i) structure(asS4(1), slot = unclass(x))
+  )
+  for (share_copy in c(TRUE, FALSE)) {
+    x[] <- 1:6
+    got <- lapply(1:2, function(cores) {
+      lapply(returned, function(f) mclapply(1:2, f, mc.cores = cores, mc.share.copy = share_copy))
+    })
+    expect_identical(got[[1L]], got[[2L]])
+    x[1, 1] <- 100
+    expect_identical(got[[1L]], got[[2L]])
+    expect_identical(max(unlist(got[[1L]][[2L]])), 6)
+    expect_identical(regatta:::is_shm_array(got[[1L]][[1L]][[1L]]), !share_copy)
+    expect_false(regatta:::is_shm_array(got[[1L]][[9L]][[1L]]))
+  }
+  # an array that an element of before has left behind
+  left <- NULL
+  later <- mclapply(1:2, function(i) {
+    if (i == 1) left <<- shm_array(2) else Sys.sleep(0.05)
+    left
+  }, mc.cores = 1, mc.share.copy = FALSE)
+  expect_false(regatta:::is_shm_array(later[[2L]]))
+  counter <- shm_counter()
+  for (cores in 1:2) shm_add(mclapply(1:2, function(i) counter, mc.cores = cores)[[2L]])
+  expect_identical(shm_value(counter), 2)
+  for (cores in 1:2) {
+    set.seed(3)
+    state <- .Random.seed
+    got <- mclapply(1:3, function(i) stats::runif(1), mc.cores = cores, mc.set.seed = FALSE, mc.preschedule = FALSE)
+    expect_identical(.Random.seed, state)
+    expect_identical(unlist(got), rep(stats::runif(1), 3))
+    mclapply(1:2, function(i) rm(".Random.seed", envir = globalenv()), mc.cores = cores, mc.set.seed = FALSE,
+      mc.preschedule = FALSE)
+    expect_false(identical(.Random.seed, state))
+  }
+})
+
 test_that("one core and one element stay in the session, unless a fork is forced", {
   pids <- function(...) unlist(mclapply(..., function(i) Sys.getpid()))
   expect_identical(unique(pids(1:3, mc.cores = 1)), Sys.getpid())

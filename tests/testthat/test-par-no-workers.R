@@ -70,6 +70,47 @@ test_that("all verbs that map do so", {
   expect_identical(filled[], (1:10) * 2)
 })
 
+test_that("shared arrays come back from there as from workers, and so does the generator", {
+  withr::local_preserve_seed()
+  x <- shm_array(4, fill = 1:4)
+  seen <- function(value) {
+    x[1] <- 1
+    before <- lapply(value, function(v) unclass(shm_copy(v)))
+    x[1] <- 9
+    list(before, lapply(value, function(v) unclass(shm_copy(v))), lapply(value, class))
+  }
+  returned <- function(i) {
+    own <- shm_array(2, fill = c(i, i))
+    list(x, unclass(x), own, attr(structure(1, a = unclass(x)), "a"), as.list(pairlist(unclass(x)))[[1L]],
+      quote(f())[[1L]], as.list(bquote(f(.(unclass(x)))))[[2L]], eval(expression(unclass(x))))
+  }
+  for (copy in c(FALSE, TRUE)) {
+    x[1] <- 1
+    forked <- par_lapply(1:2, returned, .control = two_workers(copy = copy))
+    x[1] <- 1
+    near <- suppressWarnings(par_lapply(1:2, returned, .on = on_nothing(), .control = here(copy = copy)))
+    for (i in 1:2) {
+      is_array <- vapply(forked[[i]], regatta:::is_shm_array, NA)
+      expect_identical(is_array, c(!copy, rep(FALSE, 7L)))
+      expect_identical(vapply(near[[i]], regatta:::is_shm_array, NA), is_array)
+      forked[[i]][[6L]] <- near[[i]][[6L]] <- NULL
+      expect_identical(seen(near[[i]]), seen(forked[[i]]))
+    }
+  }
+  counter <- shm_counter()
+  got <- par_lapply(1:2, function(i) counter, .control = two_workers(copy = TRUE))
+  shm_add(got[[2L]], 3)
+  expect_identical(shm_value(counter), 3)
+  set.seed(8)
+  state <- .Random.seed
+  drawn <- suppressWarnings(par_lapply(1:2, function(i) {
+    RNGkind("Wichmann-Hill")
+    runif(1)
+  }, .on = on_nothing(), .control = here(seed = FALSE)))
+  expect_identical(.Random.seed, state)
+  expect_false(drawn[[1L]] == drawn[[2L]])
+})
+
 test_that("errors, retries and output there are as in workers", {
   nothing <- on_nothing()
   expect_warning(
