@@ -14,8 +14,12 @@ queue_new <- function() {
   queue
 }
 
-# In the order in which they are to begin, after all that wait.
+# In the order in which they are to begin, after all that wait. Those whose values are there already are done.
 queue_submit <- function(run, indices) {
+  indices <- checkpoint_take(run, indices)
+  if (length(indices) == 0L) {
+    return(invisible())
+  }
   tries <- tasks_submit(run$tasks, indices)
   if (is.null(run$executor$submit)) {
     run$queue$elements <- c(queue_waiting(run$queue), indices)

@@ -13,6 +13,7 @@ element_states <- c(pending = 0L, done = 1L, error = 2L, death = 3L, timeout = 4
 #   on_note(index, note)                     called for what ffi_evaluator_note() has sent
 #   near                what needs workers that share memory with the session, as text
 #   inherit             TRUE: workers are to have all that the session has
+#   keyed               what its values are kept by in a checkpoint, see driver-checkpoint.R
 #   beside              how many runs of one worker are to be there at a time, this one among them
 #   limit_signal        the signal for an element over a limit, in place of the usual steps
 run_new <- function(task, on, control, seed = rng_base(control$seed)) {
@@ -24,8 +25,12 @@ run_new <- function(task, on, control, seed = rng_base(control$seed)) {
   run$task <- task
   run$control <- control
   run$n <- task$n
+  run$checkpoint <- checkpoint_open(task, control, seed)
+  on.exit(checkpoint_close(run))
+  if (!is.null(run$checkpoint)) seed <- run$checkpoint$seed
+  left <- if (is.null(run$checkpoint)) task$n else max(1L, checkpoint_missing(run$checkpoint))
   wanted <- if (is.null(control$workers)) offered$usual else control$workers
-  run$places <- as.integer(min(wanted, offered$most, task$n))
+  run$places <- as.integer(min(wanted, offered$most, left))
   run$share <- max(1L, as.integer(workers_available()) %/% max(run$places, task$beside))
   run$seed <- seed
   run$values <- vector("list", task$n)
@@ -51,6 +56,7 @@ run_new <- function(task, on, control, seed = rng_base(control$seed)) {
     n = task$n, workers = run$places, control = control, seed = run$seed, share = run$share,
     loop = task$loop, replay = task$replay, limited = limits_any(run)
   ))
+  on.exit()
   run
 }
 
@@ -117,9 +123,9 @@ run_on <- function(task, on, control, seed, attempt = NULL) {
 run_start <- function(run, first = run_order(run)) {
   # Before the workers, so that each finds work when it is born.
   queue_submit(run, first)
-  workers_start(run, seq_len(run$places))
-  run$progress <- progress_start(run$n, run$control$progress)
-  run_drive(run, settled = function() run$workers$begun || workers_count(run) > 0L)
+  if (run$done < run$n) workers_start(run, seq_len(run$places))
+  run$progress <- progress_start(run$n, run$control$progress, given = run$done)
+  run_drive(run, settled = function() run$workers$begun || workers_count(run) > 0L || run$done >= run$n)
   queue_feed(run)
 }
 
@@ -136,13 +142,14 @@ run_drive <- function(run, until = Inf, settled = function() run$done >= run$n) 
     queue_feed(run)
     left <- until - .Call(ffi_clock)
     wait <- min(
-      limits_wait(run), workers_wait(run), left, if (run$stopping) run$stop_until - .Call(ffi_clock)
+      limits_wait(run), workers_wait(run), checkpoint_wait(run), left, if (run$stopping) run$stop_until - .Call(ffi_clock)
     )
     for (event in run$executor$poll(max(0, wait))) {
       run_take(run, event)
     }
     limits_enforce(run)
     workers_watch(run)
+    checkpoint_tend(run)
     progress_update(run$progress, run$done, run$failed)
     if (left <= 0 && !settled()) {
       return(FALSE)
@@ -156,7 +163,7 @@ run_take <- function(run, event) {
     ended = take_ended(run, event),
     output = relay_output(run, event),
     condition = take_condition(run, event),
-    suppressed = relay_suppressed(run, event),
+    suppressed = take_suppressed(run, event),
     joined = take_joined(run, event),
     ready = take_ready(run, event),
     heartbeat = take_heartbeat(run, event),
@@ -179,6 +186,7 @@ take_ended <- function(run, event) {
   if (is.null(event$error)) {
     tasks_note_later(run$tasks, event)
     take_values(run, event)
+    checkpoint_keep(run, event)
   } else {
     tasks_note(run$tasks, event)
     take_error(run, event)
@@ -211,8 +219,14 @@ take_condition <- function(run, event) {
   if (inherits(event$cnd, "regatta_note") && !is.null(run$task$on_note)) {
     run$task$on_note(event$index, event$cnd)
   } else {
+    checkpoint_tell(run, event)
     relay_condition(run, event)
   }
+}
+
+take_suppressed <- function(run, event) {
+  checkpoint_tell(run, event)
+  relay_suppressed(run, event)
 }
 
 # Of a run that was closed before its elements had ended.
@@ -228,6 +242,7 @@ run_close <- function(run) {
     return(invisible())
   }
   run$closed <- TRUE
+  on.exit(checkpoint_close(run))
   stopped <- run$executor$stop() # an argument would be evaluated only if it is used
   workers_note_stop(run, stopped)
   if (!is.null(run$progress)) {

@@ -8,7 +8,7 @@ h5_apply <- function(m, margin, FUN, ..., memory = "64MiB", .on = getOption("reg
   check_dots(args, FUN)
   ranges <- Map(c, blocks$from, blocks$to)
   names(ranges) <- sprintf("%.0f-%.0f", blocks$from, blocks$to)
-  map_list(ranges, h5_block_function(m, margin, FUN), args, "h5_apply", sys.call(), .on, .control)
+  map_list(ranges, h5_block_function(m, margin, FUN), args, "h5_apply", sys.call(), .on, .control, keyed = NULL)
 }
 
 # By a function of its own, so that workers are sent nothing but this.

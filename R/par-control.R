@@ -28,7 +28,8 @@ par_control <- function(...,
                         shm_min = "64KB",
                         share_min = "1MB",
                         copy = FALSE,
-                        no_workers = c("stop", "here")) {
+                        no_workers = c("stop", "here"),
+                        checkpoint = NULL) {
   # Every call that is given no settings asks for these.
   is_default <- nargs() == 0L && is.null(getOption("regatta.dump_file"))
   if (is_default && !is.null(the$defaults)) {
@@ -73,9 +74,16 @@ checked_control <- function(given, call) {
     shm_min = check_bytes(given$shm_min, "shm_min", zero = TRUE, call = call),
     share_min = check_bytes(given$share_min, "share_min", zero = TRUE, call = call),
     copy = check_flag(given$copy, "copy", call = call),
-    no_workers = choice("no_workers", c("stop", "here"))
+    no_workers = choice("no_workers", c("stop", "here")),
+    checkpoint = check_folder(given$checkpoint, "checkpoint", call)
   )
   structure(control, class = "regatta_control")
+}
+
+check_folder <- function(x, argument, call) {
+  x <- check_string(x, argument, null = TRUE, call = call)
+  if (identical(x, "")) abort_argument(argument, x, "the path of a folder, or `NULL`", call = call)
+  x
 }
 
 setting_names <- function() setdiff(names(formals(par_control)), "...")

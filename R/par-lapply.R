@@ -33,8 +33,10 @@ further_arguments <- function(...) {
   given
 }
 
-# Elements of the list or vector `X`. `args` are forced here, once, and not in every worker.
-map_list <- function(X, FUN, args, verb, call, on, control, names = base::names(bare_elements(X)), near = NULL) {
+# Elements of the list or vector `X`. `args` are forced here, once, and not in every worker. `keyed`: see
+# driver-checkpoint.R.
+map_list <- function(X, FUN, args, verb, call, on, control, names = base::names(bare_elements(X)), near = NULL,
+                     keyed = keyed_by(X, FUN, args)) {
   n <- count_elements(X)
   control <- check_control(control, n, call = call)
   if (n == 0L) {
@@ -43,9 +45,13 @@ map_list <- function(X, FUN, args, verb, call, on, control, names = base::names(
   task <- list(
     verb = verb, call = call, n = n, names = names,
     loop = map_loop(X, FUN, args),
-    replay = list(X = X, FUN = FUN, args = args), near = near
+    replay = list(X = X, FUN = FUN, args = args), near = near, keyed = keyed
   )
   run_map(task, on, control)
+}
+
+keyed_by <- function(X, fun, args) {
+  list(fun = fun, args = args, content = function(i) X[[i]])
 }
 
 # A loop over the elements in a worker, for run_map(). Language among the arguments is an argument, not

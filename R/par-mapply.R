@@ -7,9 +7,11 @@ par_mapply <- function(FUN, ..., MoreArgs = NULL, SIMPLIFY = TRUE, USE.NAMES = T
   check_dots(dots, FUN)
   n <- mapply_length(lengths(dots))
   names <- if (USE.NAMES) mapply_names(dots, n)
-  one <- mapply_element(FUN, lapply(dots, as_mappable), MoreArgs)
+  dots <- lapply(dots, as_mappable)
+  one <- mapply_element(FUN, dots, MoreArgs)
   values <- map_list(
-    seq_len(n), one, list(), "par_mapply", sys.call(), .on, .control, names = names
+    seq_len(n), one, list(), "par_mapply", sys.call(), .on, .control, names = names,
+    keyed = list(fun = FUN, args = as.list(MoreArgs), content = function(i) mapply_arguments(dots, i))
   )
   failed <- .control$errors == "collect" && any(vapply(values, inherits, NA, "regatta_error"))
   if (!isFALSE(SIMPLIFY) && length(values) > 0L && !failed) {
@@ -24,11 +26,10 @@ mapply_element <- function(FUN, dots, more) {
   force(FUN)
   force(dots)
   force(more)
-  function(i) {
-    args <- lapply(dots, function(d) d[[(i - 1L) %% length(d) + 1L]])
-    do.call(FUN, protect_language(c(args, more)))
-  }
+  function(i) do.call(FUN, protect_language(c(mapply_arguments(dots, i), more)))
 }
+
+mapply_arguments <- function(dots, i) lapply(dots, function(d) d[[(i - 1L) %% length(d) + 1L]])
 
 # The elements of an object are those that its own length() and `[[` give, which need not be those of
 # as.list(). They are taken here, since a worker of a cluster may not know these methods.

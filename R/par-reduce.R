@@ -22,7 +22,7 @@ par_reduce <- function(X, f, combine, init, ..., .on = getOption("regatta.on"),
   .control$priority <- NULL
   folded <- map_list(
     starts, fold_part(X, f, combine, size), args, "par_reduce", sys.call(), .on, .control,
-    names = part_names(starts, size, n)
+    names = part_names(starts, size, n), keyed = NULL
   )
   combine_tree(if (missing(init)) unname(folded) else c(list(init), unname(folded)), combine)
 }

@@ -86,7 +86,7 @@ fill_parts <- function(x, f, verb, call, on, control) {
   control <- check_control(control, length(starts), call = call)
   results <- map_list(
     seq_along(starts), fill_part(x, f, starts, verb), list(), verb, call, on, control,
-    names = fill_names(starts, n), near = paste0(verb, "()")
+    names = fill_names(starts, n), near = paste0(verb, "()"), keyed = NULL
   )
   # What no part has written, because it failed, is reserved now; the rest is there.
   .Call(ffi_shm_array_reserve, x)

@@ -7,11 +7,11 @@ par_stream <- function(X, f, ..., ahead = "256MB", .on = getOption("regatta.on")
   X <- as_elements(X)
   args <- further_arguments(...)
   check_dots(args, f, "f")
-  stream_new(X, f, args, "par_stream", sys.call(), check_bytes(ahead, "ahead"), .on, .control)
+  stream_new(X, f, args, "par_stream", sys.call(), check_bytes(ahead, "ahead"), .on, .control, keyed_by(X, f, args))
 }
 
-# `verb` and `call` are those that the user has called.
-stream_new <- function(X, f, args, verb, call, ahead, .on, .control) {
+# `verb` and `call` are those that the user has called; `keyed`: see driver-checkpoint.R.
+stream_new <- function(X, f, args, verb, call, ahead, .on, .control, keyed = NULL) {
   n <- count_elements(X)
   .control <- check_control(.control, n, call = call)
   if (.control$errors == "finish") {
@@ -27,7 +27,7 @@ stream_new <- function(X, f, args, verb, call, ahead, .on, .control) {
     task <- list(
       verb = verb, call = call, n = n, names = names(bare_elements(X)),
       loop = map_loop(X, f, args),
-      replay = list(X = X, FUN = f, args = args)
+      replay = list(X = X, FUN = f, args = args), keyed = keyed
     )
     stream$run <- run_new(task, .on, .control)
     stream$submitted <- min(stream$n, stream$run$places)

@@ -24,9 +24,9 @@ par_vapply <- function(X, FUN, FUN.VALUE, ..., USE.NAMES = TRUE, .on = getOption
 # nothing is left to be put together: forked ones, which inherit it. For a short one the system call
 # would cost more than that.
 is_worth_columns <- function(template, n, control) {
-  inherits(control, "regatta_control") && isTRUE(control$shm) && isFALSE(control$copy) && is.atomic(template) &&
-    typeof(template) %in% shm_types && object_bytes(template) >= 4096 &&
-    object_bytes(template) * n >= 1e6
+  inherits(control, "regatta_control") && isTRUE(control$shm) && isFALSE(control$copy) &&
+    is.null(control$checkpoint) && is.atomic(template) && typeof(template) %in% shm_types &&
+    object_bytes(template) >= 4096 && object_bytes(template) * n >= 1e6
 }
 
 # Of the elements alone.

@@ -11,11 +11,13 @@ progress_register <- function(name, backend) {
   assign(name, backend, envir = progress_others)
 }
 
-# `enabled` is `progress` of par_control(); `clock` gives seconds since any moment.
-progress_start <- function(total, enabled = NULL, clock = progress_clock) {
+# `enabled` is `progress` of par_control(); `clock` gives seconds since any moment; `given` of all are done before
+# the run begins.
+progress_start <- function(total, enabled = NULL, clock = progress_clock, given = 0) {
   p <- new.env(parent = emptyenv())
   p$total <- total
-  p$done <- 0
+  p$given <- given
+  p$done <- given
   p$failed <- 0
   p$clock <- clock
   p$start <- clock()
@@ -159,8 +161,9 @@ progress_lines <- function() {
 }
 
 progress_text <- function(p, now) {
-  left <- if (p$done > 0 && p$done < p$total) {
-    seconds <- max(1, round((now - p$start) * (p$total - p$done) / p$done))
+  ran <- p$done - sum(p$given)
+  left <- if (ran > 0 && p$done < p$total) {
+    seconds <- max(1, round((now - p$start) * (p$total - p$done) / ran))
     paste("about", format_seconds(seconds), "left")
   }
   paste(c(progress_count(p), progress_failed(p), left), collapse = ", ")

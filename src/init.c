@@ -12,6 +12,7 @@
 #include "fork-server.h"
 #include "h5-entry.h"
 #include "link-entry.h"
+#include "log-entry.h"
 #include "posix-sem.h"
 #include "posix-shm.h"
 #include "regatta-info.h"
@@ -141,6 +142,13 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_link_send, 2),
     ENTRY(ffi_link_take, 1),
     ENTRY(ffi_link_wait, 2),
+    ENTRY(ffi_log_append, 5),
+    ENTRY(ffi_log_close, 1),
+    ENTRY(ffi_log_file_check, 1),
+    ENTRY(ffi_log_file_write, 3),
+    ENTRY(ffi_log_open, 2),
+    ENTRY(ffi_log_read, 3),
+    ENTRY(ffi_log_sync, 1),
     ENTRY(ffi_memory_anon, 1),
     ENTRY(ffi_memory_keep_freed, 0),
     ENTRY(ffi_memory_malloced, 0),

@@ -10,7 +10,7 @@ test_that("the defaults are what the manual says", {
     seed = TRUE, stdout = "relay", stderr = "relay", messages = "relay", warnings = "relay",
     conditions = "relay", max_conditions = 1000L, dump = "partial", dump_file = NULL, progress = NULL,
     batch = NULL, priority = NULL, threads = NULL, shm = TRUE, shm_min = 64000, share_min = 1e6, copy = FALSE,
-    no_workers = "stop"
+    no_workers = "stop", checkpoint = NULL
   ))
 })
 

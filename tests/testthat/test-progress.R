@@ -109,6 +109,12 @@ test_that("a line fits any terminal and says what there is to say", {
   expect_identical(widths[cli::ansi_nchar(lines, "width") > widths], integer())
 })
 
+test_that("what was done before the run begins tells nothing of the time to go", {
+  p <- progress_start(100, FALSE, fake_clock()$read, given = 50)
+  p$done <- 60
+  expect_match(progress_text(p, 110), "60 of 100 done, about 40 s left")
+})
+
 test_that("no progress is shown when it is not wanted", {
   expect_null(progress_start(10, FALSE)$backend)
   expect_null(progress_start(0, TRUE)$backend)

@@ -1,0 +1,229 @@
+# Checkpoints: values that have arrived in the session are appended to a log, and elements whose values are there are
+# not handed out. It knows elements and values and nothing of workers.
+#
+# A value is found by a key of the element's content, of the code, and of its random numbers, see log-key.R.
+# `task$keyed`, list(fun, args, content), is what a verb says of these; content(i) is what the function is
+# called with for element i. A verb without it has no use for a checkpoint.
+
+# NULL without one. `seed` is the base of random numbers that the run would have.
+checkpoint_open <- function(task, control, seed) {
+  if (is.null(control$checkpoint)) {
+    return(NULL)
+  }
+  if (is.null(task$keyed)) signal_error(error_checkpoint_verb(task$verb, task$call))
+  log <- checkpoint_log(control$checkpoint, TRUE, task$call)
+  opened <- FALSE
+  on.exit(if (!opened) log_close(log))
+  point <- new.env(parent = emptyenv())
+  point$log <- log
+  point$parts <- key_parts(task$keyed$fun, task$keyed$args)
+  point$code <- key_of(point$parts)
+  point$setting <- control$seed
+  point$seed <- checkpoint_seed(point, seed, task$call)
+  point$keys <- checkpoint_keys(task, point)
+  values <- log$records$type != log_types[["call"]]
+  point$rows <- which(values)[match(point$keys, log$records$key[values])]
+  point$kept <- list() # elements that need not be written any more, as they came
+  point$told <- list() # warnings of elements that have not ended, by number
+  point$names <- task$names
+  point$due <- Inf
+  point$failed <- FALSE
+  checkpoint_begin(point, task, control)
+  opened <- TRUE
+  point
+}
+
+checkpoint_log <- function(folder, write, call) {
+  log <- log_open(path.expand(folder), write)
+  if (!is_log_failure(log)) {
+    return(log)
+  }
+  # What is not locked by anybody cannot be locked.
+  locked <- log$operation == "lock" && (log$holder > 0L || log$errno %in% log_taken)
+  if (locked) signal_error(error_checkpoint_lock(folder, log, log_holder(folder), call))
+  signal_error(error_checkpoint_open(folder, log, call))
+}
+
+# The base of random numbers of this call. A log of another call is an error here. With `seed = TRUE` the numbers of
+# the first call go on: the session's generator stands elsewhere now.
+checkpoint_seed <- function(point, seed, call) {
+  log <- point$log
+  calls <- which(log$records$type == log_types[["call"]])
+  before <- NULL
+  # Each call has written one; of a damaged one the next tells the same, and so does each value.
+  for (row in c(rev(calls), setdiff(seq_len(nrow(log$records)), calls))) {
+    before <- log_read(log, row, values = FALSE)[[1L]]$facts
+    if (!is.null(before)) break
+  }
+  if (is.null(before)) {
+    if (nrow(log$records) > 0L) signal_error(error_checkpoint_unreadable(log$folder, call))
+    return(seed)
+  }
+  taken <- isTRUE(point$setting) && isTRUE(before$setting)
+  same_seed <- taken || identical(list(point$setting, seed), list(before$setting, before$seed))
+  changes <- c(
+    if (!identical(before$code, point$code)) checkpoint_changes(before$parts, point$parts),
+    if (!same_seed) "the seed"
+  )
+  if (length(changes) > 0L) {
+    count <- sum(log$records$type != log_types[["call"]])
+    signal_error(error_checkpoint_changed(log$folder, changes, count, call))
+  }
+  before$seed
+}
+
+# `before` is NULL where the records that tell more are damaged.
+checkpoint_changes <- function(before, now) {
+  if (is.null(before)) "what it computes" else key_changes(before, now)
+}
+
+# With random numbers an element is its place as well. Without, elements of the same content are told apart.
+checkpoint_keys <- function(task, point) {
+  content <- vapply(seq_len(task$n), function(i) key_of(task$keyed$content(i)), "")
+  place <- if (!is.null(point$seed)) {
+    seq_len(task$n)
+  } else if (anyDuplicated(content)) {
+    stats::ave(seq_len(task$n), content, FUN = seq_along)
+  } else {
+    rep(1L, task$n)
+  }
+  text <- paste(point$code, paste(point$seed, collapse = " "), content, place)
+  vapply(text, rlang::hash, "", USE.NAMES = FALSE)
+}
+
+# What every record has to say of the call, so that no damage to one record costs the others.
+checkpoint_facts <- function(point, ...) {
+  list(code = point$code, seed = point$seed, setting = point$setting, when = as.numeric(Sys.time()), ...)
+}
+
+checkpoint_begin <- function(point, task, control) {
+  facts <- checkpoint_facts(
+    point, parts = point$parts, verb = task$verb, call = format_call(task$call, 200L), n = task$n, pid = Sys.getpid(),
+    host = Sys.info()[["nodename"]]
+  )
+  wrote <- log_append(point$log, "call", point$code, 0, facts)
+  if (is_log_failure(wrote)) signal_error(error_checkpoint_open(point$log$folder, wrote, task$call))
+  point$due <- .Call(ffi_clock) + checkpoint_sync_after
+  found <- sum(!is.na(point$rows))
+  if (found > 0L || point$log$damaged > 0) {
+    message(message_checkpoint(point$log$folder, found, task$n, point$log$damaged))
+  }
+}
+
+# How many elements have no value in the log.
+checkpoint_missing <- function(point) sum(is.na(point$rows))
+
+# Seconds for which what was written may be lost if the machine, not just the session, comes to an end.
+checkpoint_sync_after <- 1
+
+# Gives the run the values that are there of these elements; returns the others.
+checkpoint_take <- function(run, indices) {
+  point <- run$checkpoint
+  if (is.null(point)) {
+    return(indices)
+  }
+  there <- indices[!is.na(point$rows[indices])]
+  # A part at a time: Ctrl-C and the memory for what is read.
+  for (some in split(there, (seq_along(there) - 1L) %/% 100L)) {
+    objects <- log_read(point$log, point$rows[some])
+    damaged <- vapply(objects, is.null, NA)
+    point$rows[some[damaged]] <- NA_integer_
+    point$log$lost <- c(point$log$lost, some[damaged])
+    some <- some[!damaged]
+    objects <- objects[!damaged]
+    for (event in unlist(lapply(objects, function(x) x$facts$told), recursive = FALSE)) {
+      if (event$type == "condition") relay_condition(run, event) else relay_suppressed(run, event)
+    }
+    point$kept <- c(point$kept, list(some))
+    if (length(some) > 0L) take_values(run, list(index = some, values = lapply(objects, `[[`, "value")))
+  }
+  if (length(point$log$lost) > 0L) {
+    message(message_checkpoint_lost(point$log$folder, point$log$lost))
+    point$log$lost <- NULL
+  }
+  indices[run$status[indices] == element_states[["pending"]]]
+}
+
+# A warning belongs to the value, and is given again with it.
+checkpoint_tell <- function(run, event) {
+  point <- run$checkpoint
+  if (!is.null(point) && event$kind == "warning") {
+    key <- as.character(event$index)
+    point$told[[key]] <- c(point$told[[key]], list(event))
+  }
+}
+
+# Values have arrived: `event` is as it comes from the executor. If Ctrl-C comes in between, all of them are written
+# again when the run is closed.
+checkpoint_keep <- function(run, event) {
+  point <- run$checkpoint
+  if (is.null(point)) {
+    return(invisible())
+  }
+  for (k in seq_along(event$index)) {
+    i <- event$index[[k]]
+    key <- as.character(i)
+    row <- if (!is.null(event$worker)) run$workers$rows[[event$worker[[k]]]]
+    facts <- checkpoint_facts(
+      point, name = checkpoint_name(point, i), seconds = event$end[[k]] - event$start[[k]],
+      bytes = event$bytes[[k]], try = event$try[[k]], pid = row$pid, host = row$host, told = point$told[[key]]
+    )
+    wrote <- tryCatch(
+      log_append(point$log, "value", point$keys[[i]], i, facts, event$values[[k]]),
+      error = function(e) list(operation = conditionMessage(e), errno = 0L, holder = 0L)
+    )
+    if (is_log_failure(wrote)) checkpoint_fail(run, i, wrote)
+    if (length(point$told) > 0L) point$told[[key]] <- NULL
+  }
+  point$kept[[length(point$kept) + 1L]] <- event$index
+  point$due <- min(point$due, .Call(ffi_clock) + checkpoint_sync_after)
+}
+
+checkpoint_name <- function(point, i) {
+  name <- point$names[i]
+  if (length(name) == 1L && !is.na(name) && nzchar(name)) name
+}
+
+# The map goes on: its values are worth more than the log. Later ones are tried again, since room may come.
+checkpoint_fail <- function(run, index, failure) {
+  point <- run$checkpoint
+  if (!point$failed) {
+    point$failed <- TRUE
+    progress_clear(run$progress)
+    warning(warning_checkpoint(point$log$folder, index, failure))
+  }
+}
+
+# Seconds until there is something to do.
+checkpoint_wait <- function(run) {
+  if (is.null(run$checkpoint)) Inf else run$checkpoint$due - .Call(ffi_clock)
+}
+
+checkpoint_tend <- function(run) {
+  point <- run$checkpoint
+  if (!is.null(point) && .Call(ffi_clock) >= point$due) {
+    point$due <- Inf
+    wrote <- log_sync(point$log)
+    if (is_log_failure(wrote)) checkpoint_fail(run, NULL, wrote)
+  }
+}
+
+# Values that have arrived and were not written, since Ctrl-C came between, are written now.
+checkpoint_close <- function(run) {
+  point <- run$checkpoint
+  if (is.null(point)) {
+    return(invisible())
+  }
+  on.exit(log_close(point$log))
+  left <- setdiff(which(run$status == element_states[["done"]]), unlist(point$kept))
+  if (length(left) > 0L) {
+    tasks <- run$tasks
+    tasks_settle(tasks)
+    checkpoint_keep(run, list(
+      index = left, values = run$values[left], worker = tasks$worker[left], start = tasks$start[left],
+      end = tasks$end[left], bytes = tasks$bytes[left], try = tasks$tries[left]
+    ))
+  }
+  if (is.finite(point$due)) log_sync(point$log)
+  run$checkpoint <- NULL
+}

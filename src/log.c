@@ -1,0 +1,344 @@
+#include "log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "checksum.h"
+#include "sys-fd.h"
+
+struct rg_log {
+  int fd, lock, may_write;
+  dev_t device;
+  ino_t inode; /* of the lock */
+  pid_t owner;
+  int64_t end; /* after the last whole record */
+  rg_log *next;
+};
+
+/* The logs of this process that it writes to. A forked child has a copy, which is of its parent's. */
+static rg_log *open_logs;
+
+static rg_log *fail(rg_log *log, rg_log_failure *failure, const char *operation, int errnum) {
+  failure->operation = operation;
+  failure->errnum = errnum;
+  rg_log_close(log);
+  return NULL;
+}
+
+static int close_keeping_errno(int fd) {
+  int saved = errno;
+  close(fd);
+  errno = saved;
+  return -1;
+}
+
+/* Whoever could write to it could have R code run here, which reading a value may do. */
+static const char *distrust(const struct stat *info) {
+  if (info->st_uid != geteuid()) return "owner";
+  return info->st_mode & S_IWOTH ? "mode" : NULL;
+}
+
+static int open_file(const char *folder, const char *name, int flags, struct stat *info) {
+  char path[PATH_MAX];
+  if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  int fd = rg_fd_lift(open(path, flags | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (fd >= 0 && fstat(fd, info) < 0) return close_keeping_errno(fd);
+  return fd;
+}
+
+static int is_open_here(const struct stat *info) {
+  for (rg_log *log = open_logs; log; log = log->next) {
+    if (log->owner == getpid() && log->device == info->st_dev && log->inode == info->st_ino) return 1;
+  }
+  return 0;
+}
+
+/* Whether the lock is had; else *failure. */
+static int take_lock(rg_log *log, const char *folder, rg_log_failure *failure) {
+  char path[PATH_MAX];
+  struct stat info;
+  failure->holder = 0;
+  /* By name: to close a descriptor of it would give the lock back. */
+  snprintf(path, sizeof path, "%s/" RG_LOG_LOCK, folder);
+  if (stat(path, &info) == 0 && is_open_here(&info)) {
+    failure->holder = getpid();
+    fail(NULL, failure, "lock", EAGAIN);
+    return 0;
+  }
+  log->lock = open_file(folder, RG_LOG_LOCK, O_RDWR | O_CREAT, &info);
+  if (log->lock < 0) {
+    fail(NULL, failure, "open", errno);
+    return 0;
+  }
+  log->device = info.st_dev;
+  log->inode = info.st_ino;
+  struct flock want = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  if (fcntl(log->lock, F_SETLK, &want) < 0) {
+    int errnum = errno;
+    if (fcntl(log->lock, F_GETLK, &want) == 0 && want.l_type != F_UNLCK) failure->holder = want.l_pid;
+    fail(NULL, failure, "lock", errnum);
+    return 0;
+  }
+  return 1;
+}
+
+rg_log *rg_log_open(const char *folder, int write, rg_log_failure *failure) {
+  struct stat info;
+  rg_log *log = calloc(1, sizeof *log);
+  if (!log) return fail(NULL, failure, "open", ENOMEM);
+  log->fd = log->lock = -1;
+  log->may_write = write;
+  log->owner = getpid();
+  if (stat(folder, &info) < 0) return fail(log, failure, "open", errno);
+  const char *fault = distrust(&info);
+  if (fault) return fail(log, failure, fault, 0);
+  if (write && !take_lock(log, folder, failure)) {
+    rg_log_close(log);
+    return NULL;
+  }
+  log->fd = open_file(folder, RG_LOG_NAME, write ? O_RDWR | O_CREAT : O_RDONLY, &info);
+  if (log->fd < 0) return fail(log, failure, "open", errno);
+  fault = distrust(&info);
+  if (fault) return fail(log, failure, fault, 0);
+  if (!S_ISREG(info.st_mode)) return fail(log, failure, "open", EINVAL);
+  if (write) {
+    log->next = open_logs;
+    open_logs = log;
+  }
+  return log;
+}
+
+void rg_log_close(rg_log *log) {
+  if (!log) return;
+  for (rg_log **at = &open_logs; *at; at = &(*at)->next) {
+    if (*at == log) {
+      *at = log->next;
+      break;
+    }
+  }
+  if (log->fd >= 0) close(log->fd);
+  if (log->lock >= 0) close(log->lock);
+  free(log);
+}
+
+static uint32_t sum_of_header(const rg_log_header *header) {
+  rg_log_header copy = *header;
+  copy.header_sum = 0;
+  return rg_checksum(&copy, sizeof copy);
+}
+
+static int is_header(const rg_log_header *header, int64_t offset, int64_t end) {
+  return memcmp(header->mark, RG_LOG_MARK, sizeof header->mark) == 0 && header->offset == (uint64_t)offset &&
+         header->type != 0 && header->header_sum == sum_of_header(header) &&
+         header->size <= (uint64_t)(end - offset - (int64_t)sizeof *header);
+}
+
+/* All `size` bytes, or -1; EBADMSG at the end of the file. */
+static int read_all(int fd, void *bytes, size_t size, int64_t offset) {
+  char *at = bytes;
+  while (size > 0) {
+    ssize_t got = pread(fd, at, size > 1 << 30 ? 1 << 30 : size, offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got == 0) errno = EBADMSG;
+    if (got <= 0) return -1;
+    at += got;
+    offset += got;
+    size -= (size_t)got;
+  }
+  return 0;
+}
+
+int rg_log_read(rg_log *log, uint64_t offset, void *payload, size_t size) {
+  rg_log_header header;
+  if (read_all(log->fd, &header, sizeof header, (int64_t)offset) < 0) return -1;
+  if (header.size != size || read_all(log->fd, payload, size, (int64_t)(offset + sizeof header)) < 0) return -1;
+  if (rg_checksum(payload, size) == header.payload_sum) return 0;
+  errno = EBADMSG;
+  return -1;
+}
+
+/* The offset from `from` on at which a header stands, `end` if there is none; -1 with errno. */
+static int64_t next_header(int fd, int64_t from, int64_t end, char *window, size_t room) {
+  rg_log_header header;
+  while (end - from >= (int64_t)sizeof header) {
+    size_t size = (uint64_t)(end - from) < room ? (size_t)(end - from) : room;
+    if (read_all(fd, window, size, from) < 0) return -1;
+    for (size_t i = 0; i + sizeof header <= size; i++) {
+      if (memcmp(window + i, RG_LOG_MARK, 8) != 0) continue;
+      memcpy(&header, window + i, sizeof header);
+      if (is_header(&header, from + (int64_t)i, end)) return from + (int64_t)i;
+    }
+    from += (int64_t)(size - sizeof header + 1);
+  }
+  return end;
+}
+
+int rg_log_scan(rg_log *log, rg_log_found *found, void *data, int64_t *damaged) {
+  enum { ROOM = 1 << 16 };
+  struct stat info;
+  *damaged = 0;
+  log->end = 0;
+  if (fstat(log->fd, &info) < 0) return -1;
+  int64_t end = info.st_size, at = 0;
+  size_t room = ROOM;
+  char *bytes = malloc(room);
+  int status = bytes ? 0 : -1;
+  while (status == 0 && at < end) {
+    rg_log_header header;
+    int whole = end - at >= (int64_t)sizeof header;
+    if (whole && read_all(log->fd, &header, sizeof header, at) < 0) {
+      status = -1;
+      break;
+    }
+    whole = whole && is_header(&header, at, end);
+    if (whole && header.size > room) {
+      char *more = realloc(bytes, header.size);
+      if (!more) {
+        status = -1;
+        break;
+      }
+      bytes = more;
+      room = header.size;
+    }
+    if (whole && read_all(log->fd, bytes, header.size, at + (int64_t)sizeof header) < 0) {
+      status = -1;
+      break;
+    }
+    if (whole && rg_checksum(bytes, header.size) == header.payload_sum) {
+      at += (int64_t)(sizeof header + header.size);
+      log->end = at;
+      found(data, &header);
+    } else {
+      /* The size of a record whose payload is damaged is known, but where its header was changed that
+         would be a guess: every byte is looked at. */
+      int64_t next = next_header(log->fd, at + 1, end, bytes, room);
+      if (next < 0) {
+        status = -1;
+        break;
+      }
+      *damaged += next - at;
+      at = next;
+    }
+  }
+  int saved = errno;
+  if (status == 0 && log->end == 0 && end > 0) {
+    /* The first record was cut off, or this is a file of somebody else's. */
+    size_t size = end < (int64_t)sizeof RG_LOG_MARK - 1 ? (size_t)end : sizeof RG_LOG_MARK - 1;
+    if (read_all(log->fd, bytes, size, 0) < 0 || memcmp(bytes, RG_LOG_MARK, size) != 0) {
+      saved = EILSEQ;
+      status = -1;
+    }
+  }
+  free(bytes);
+  errno = saved;
+  if (status == 0 && log->may_write && log->end < end) status = rg_fd_resize(log->fd, log->end);
+  return status;
+}
+
+int rg_log_append(rg_log *log, rg_log_header *header, const void *payload) {
+  if (!log->may_write || log->owner != getpid()) {
+    errno = EPERM;
+    return -1;
+  }
+  memcpy(header->mark, RG_LOG_MARK, sizeof header->mark);
+  header->offset = (uint64_t)log->end;
+  header->unused = 0;
+  header->payload_sum = rg_checksum(payload, header->size);
+  header->header_sum = sum_of_header(header);
+  size_t size = sizeof *header + header->size;
+  char *record = malloc(size);
+  if (!record) return -1;
+  memcpy(record, header, sizeof *header);
+  memcpy(record + sizeof *header, payload, header->size);
+  int status = rg_fd_pwrite_all(log->fd, record, size, log->end);
+  int saved = errno;
+  free(record);
+  if (status < 0) {
+    /* A part is no record; where it cannot be taken away the next one is written over it. */
+    (void)rg_fd_resize(log->fd, log->end);
+    errno = saved;
+    return -1;
+  }
+  log->end += (int64_t)size;
+  return 0;
+}
+
+int rg_log_sync(rg_log *log) {
+#ifdef __linux__
+  return fdatasync(log->fd);
+#else
+  return fsync(log->fd);
+#endif
+}
+
+int rg_log_file_begin(rg_log_file *file, const char *part) {
+  *file = (rg_log_file){.fd = -1};
+  unlink(part); /* of a session that was ended while it wrote */
+  file->fd = rg_fd_lift(open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  return file->fd < 0 ? -1 : 0;
+}
+
+static uint32_t chain(uint32_t sum, const void *bytes, size_t size) {
+  return sum * 2654435769u + rg_checksum(bytes, size);
+}
+
+int rg_log_file_write(rg_log_file *file, const void *bytes, size_t size) {
+  if (rg_fd_pwrite_all(file->fd, bytes, size, file->size) < 0) return -1;
+  file->size += (int64_t)size;
+  file->sum = chain(file->sum, bytes, size);
+  return 0;
+}
+
+int rg_log_file_end(rg_log_file *file, const char *part, const char *name, const char *folder) {
+  if (fsync(file->fd) < 0) return -1;
+  rg_fd_close(&file->fd);
+  if (rename(part, name) < 0) return -1;
+  int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  /* Not all file systems can do this with a folder; those need not. */
+  if (fsync(fd) < 0 && errno != EINVAL) return close_keeping_errno(fd);
+  close(fd);
+  return 0;
+}
+
+void rg_log_file_drop(rg_log_file *file, const char *part) {
+  rg_fd_close(&file->fd);
+  unlink(part);
+}
+
+int rg_log_file_check(const char *name, int64_t *size, uint32_t *sum) {
+  struct stat info;
+  *size = 0;
+  *sum = 0;
+  int fd = rg_fd_lift(open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (fd < 0) return -1;
+  char *bytes = malloc(RG_LOG_FILE_CHUNK);
+  int status = bytes && fstat(fd, &info) == 0 ? 0 : -1;
+  if (status == 0 && distrust(&info)) {
+    errno = EPERM;
+    status = -1;
+  }
+  while (status == 0 && *size < info.st_size) {
+    int64_t left = info.st_size - *size;
+    size_t now = left < RG_LOG_FILE_CHUNK ? (size_t)left : RG_LOG_FILE_CHUNK;
+    status = read_all(fd, bytes, now, *size);
+    if (status == 0) {
+      *sum = chain(*sum, bytes, now);
+      *size += (int64_t)now;
+    }
+  }
+  int saved = errno;
+  free(bytes);
+  close(fd);
+  errno = saved;
+  return status;
+}

@@ -1,0 +1,514 @@
+# Maps that go on where an earlier call has stopped.
+detritus <- detritus_snapshot()
+
+# Functions that are sent to other sessions and hold nothing of this file. Each call of an element leaves a line
+# outside of all that is tested.
+counted <- function(i, runs) {
+  cat(sprintf("%d\n", as.integer(i)), file = runs, append = TRUE)
+  c(i, runif(1))
+}
+environment(counted) <- globalenv()
+runs_of <- function(path) if (file.exists(path)) as.integer(readLines(path)) else integer()
+
+going <- function(dir, ..., seed = 1L) two_workers(checkpoint = dir, seed = seed, ...)
+folder <- function(env = parent.frame()) file.path(withr::local_tempdir("log-", .local_envir = env), "run")
+log_path <- function(dir) file.path(dir, "regatta.log")
+quiet <- function(code) suppressMessages(code, "regatta_message_checkpoint")
+
+test_that("a call that is made again gives the same values and runs nothing; what failed runs again", {
+  dir <- folder()
+  runs <- withr::local_tempfile()
+  X <- c(a = 1, b = 2, c = 3, d = 4)
+  expected <- par_lapply(X, counted, runs = runs, .control = two_workers(seed = 7L))
+  unlink(runs)
+  fails <- function(i, runs) {
+    value <- counted(i, runs)
+    if (i == 3 && !file.exists(paste0(runs, ".mended"))) stop("on purpose")
+    value
+  }
+  expect_error(
+    par_lapply(X, fails, runs = runs, .control = going(dir, seed = 7L, errors = "finish")), "on purpose"
+  )
+  expect_identical(sort(runs_of(runs)), 1:4)
+  withr::local_file(paste0(runs, ".mended"), file.create(paste0(runs, ".mended")))
+  expect_message(
+    got <- par_lapply(X, fails, runs = runs, .control = going(dir, seed = 7L)),
+    "3 of 4 elements are done", class = "regatta_message_checkpoint"
+  )
+  expect_identical(got, expected)
+  expect_identical(sort(runs_of(runs)), c(1:3, 3L, 4L))
+  expect_message(got <- par_sapply(X, fails, runs = runs, .control = going(dir, seed = 7L)), "4 of 4 elements")
+  expect_identical(got, simplify2array(expected))
+  expect_length(runs_of(runs), 5L)
+  expect_identical(as.character(par_last()$elements$status), rep("done", 4L))
+  expect_output(print(par_last()), "par_sapply")
+  expect_no_error(format(summary(par_last())))
+
+  log <- par_log(dir)
+  expect_identical(log$index[order(log$index)], c(1, 2, 3, 4))
+  expect_identical(log$name[order(log$index)], names(X))
+  expect_true(all(log$bytes > 0 & log$seconds >= 0 & log$try == 1 & log$warnings == 0))
+  expect_s3_class(log$when, "POSIXct")
+  expect_identical(attr(log, "damaged"), 0)
+
+  # More elements, and those that have moved with their content where the seed does not count.
+  expect_message(par_lapply(c(X, 5), fails, runs = runs, .control = going(dir, seed = 7L)), "4 of 5 elements")
+  free <- folder()
+  par_lapply(1:3, function(i) i, .control = going(free, seed = FALSE))
+  expect_message(got <- par_lapply(c(9L, 3:1), function(i) i, .control = going(free, seed = FALSE)), "3 of 4 elements")
+  expect_identical(got, list(9L, 3L, 2L, 1L))
+})
+
+test_that("the streams of the session's generator go on from those of the first call", {
+  withr::local_preserve_seed()
+  draw <- function(i) {
+    if (i == 2 && !file.exists(mended)) stop("on purpose")
+    runif(2)
+  }
+  mended <- withr::local_tempfile()
+  dir <- folder()
+  set.seed(1)
+  expect_error(par_lapply(1:4, draw, .control = going(dir, seed = TRUE, errors = "finish")))
+  file.create(mended)
+  set.seed(2) # as in a session that begins
+  got <- quiet(par_lapply(1:4, draw, .control = going(dir, seed = TRUE)))
+  set.seed(1)
+  expect_identical(got, par_lapply(1:4, draw, .control = two_workers(seed = TRUE)))
+  expect_error(par_lapply(1:4, draw, .control = going(dir, seed = 3L)), "the seed has changed")
+})
+
+test_that("values come back as they were: names, NULL, NA, objects, shared and large ones", {
+  dir <- folder()
+  Thing <- methods::setClass("CheckpointThing", representation(x = "numeric"), where = globalenv())
+  withr::defer(methods::removeClass("CheckpointThing", where = globalenv()))
+  make <- list(
+    null = function() NULL, na = function() NA_character_, names = function() c(a = 1, b = NA),
+    s4 = function() methods::new("CheckpointThing", x = 1:3 / 7),
+    frame = function() data.frame(x = 1:3, y = letters[1:3]),
+    large = function() seq_len(4e5) / 3, shared = function() as.character(1:1e4), f = function() quote(a + b)
+  )
+  expected <- lapply(make, function(f) f())
+  control <- going(dir)
+  first <- par_lapply(make, function(f) f(), .control = control)
+  expect_identical(first, expected)
+  expect_length(list.files(dir, "[.]value$"), 1L)
+  expect_message(again <- par_lapply(make, function(f) f(), .control = control), "8 of 8")
+  expect_identical(again, expected)
+  rm(first, again)
+
+  # A file of a value that is damaged costs this value.
+  path <- list.files(dir, "[.]value$", full.names = TRUE)
+  bytes <- readBin(path, "raw", 5e6)
+  bytes[[2e6]] <- xor(bytes[[2e6]], as.raw(16L))
+  writeBin(bytes, path)
+  messages <- testthat::capture_messages(again <- par_lapply(make, function(f) f(), .control = control))
+  expect_match(messages, "damaged, those of 6", all = FALSE)
+  expect_identical(again, expected)
+  unlink(path)
+  expect_identical(quiet(par_lapply(make, function(f) f(), .control = control)), expected)
+})
+
+test_that("warnings belong to a value and are given again; messages and output are not", {
+  dir <- folder()
+  talk <- function(i) {
+    message("m", i)
+    cat("o", i, "\n")
+    for (k in seq_len(i)) warning("w", k)
+    i
+  }
+  said <- function(control) {
+    told <- character()
+    out <- utils::capture.output(
+      withCallingHandlers(
+        value <- par_lapply(1:3, talk, .control = control),
+        warning = function(w) {
+          told <<- c(told, conditionMessage(w))
+          invokeRestart("muffleWarning")
+        },
+        message = function(m) {
+          if (!inherits(m, "regatta_message_checkpoint")) told <<- c(told, conditionMessage(m))
+          invokeRestart("muffleMessage")
+        }
+      )
+    )
+    list(value = value, told = sort(told), out = sort(out))
+  }
+  first <- said(going(dir, max_conditions = 2L))
+  expect_length(first$out, 3L)
+  again <- said(going(dir, max_conditions = 2L))
+  expect_identical(again$value, first$value)
+  expect_identical(again$told, grep("^[0-9]: m", first$told, invert = TRUE, value = TRUE))
+  expect_length(again$told, 6L)
+  expect_identical(again$out, character())
+  log <- par_log(dir)
+  expect_identical(log$warnings[order(log$index)], c(1, 2, 3))
+})
+
+test_that("what has changed is noticed, named and not mixed", {
+  dir <- folder()
+  k <- 1
+  helper <- function(i) i + k
+  run <- function(FUN, ..., seed = 1L) par_lapply(1:3, FUN, ..., .control = going(dir, seed = seed))
+  run(function(i, add) helper(i) + add, add = 0)
+  changed <- function(code, what) {
+    e <- expect_error(code, class = "regatta_error_checkpoint")
+    expect_match(conditionMessage(e), what)
+    expect_match(conditionMessage(e), "3 of them.*unlink")
+    expect_identical(e$reason, "changed")
+  }
+  changed(run(function(i, add) helper(i) - add, add = 0), "the code of the function has changed")
+  changed(run(function(i, add) helper(i) + add, add = 1), "its further arguments has changed|further arguments")
+  changed(run(function(i, add) helper(i) + add, add = 0, seed = 2L), "the seed has changed")
+  k <- 2
+  changed(run(function(i, add) helper(i) + add, add = 0), "the variable `helper` has changed")
+  k <- 1
+  expect_message(got <- run(function(i, add) helper(i) + add, add = 0), "3 of 3")
+  expect_identical(got, list(2, 3, 4))
+  # All that was refused has left nothing locked and nothing written.
+  expect_identical(nrow(par_log(dir)), 3L)
+})
+
+test_that("keys do not depend on how R holds a value", {
+  key <- regatta:::key_of
+  parts <- regatta:::key_parts
+  expect_identical(key(1:10), key(c(1L, 2:9, 10L)))
+  expect_identical(key(shm_share(1:1e5 + 0, min = 0)), key(1:1e5 + 0))
+  expect_false(key(1:10) == key(c(1, 2:9, 10)))
+  text <- "function(x, n = {2}) { g <- function(y) { y + n }; g(x) }"
+  plain <- eval(parse(text = text, keep.source = FALSE))
+  marked <- eval(parse(text = paste0("\n\n ", text), keep.source = TRUE))
+  expect_identical(key(plain), key(marked))
+  expect_identical(parts(plain, list()), parts(marked, list()))
+  compiled <- compiler::cmpfun(plain)
+  expect_identical(key(compiled), key(marked))
+  expect_identical(key(list(f = plain)), key(list(f = compiled)))
+  one <- list2env(list(a = 1, b = 2), new.env(hash = TRUE))
+  two <- new.env(hash = FALSE)
+  two$b <- 2
+  two$a <- 1
+  expect_identical(key(one), key(two))
+  one$self <- one
+  two$self <- two
+  expect_identical(key(list(one, 1)), key(list(two, 1)))
+  two$a <- 3
+  expect_false(key(one) == key(two))
+  make <- function(x) function(i) i + x
+  expect_identical(parts(make(5), list()), parts(make(2 + 3), list()))
+  expect_false(identical(parts(make(5), list()), parts(make(6), list())))
+  dots <- function(...) function(i) sum(i, ...)
+  expect_false(identical(parts(dots(5), list()), parts(dots(6), list())))
+  # Functions that call each other.
+  even <- function(n) if (n == 0) TRUE else odd(n - 1)
+  odd <- function(n) if (n == 0) FALSE else even(n - 1)
+  before <- key(even)
+  odd <- function(n) if (n == 0) FALSE else even(n - 1L)
+  expect_false(key(even) == before)
+  # What the session has and the function does not use.
+  unrelated <- Sys.time()
+  f <- function(i) i
+  before <- key(f)
+  unrelated <- 1
+  expect_identical(key(f), before)
+})
+
+test_that("each verb that returns the values of elements goes on, and others say why they do not", {
+  dir <- folder()
+  X <- list(1, 2, 3)
+  Y <- c(x = 4, y = 5, z = 6)
+  twice <- function(code) {
+    control <- going(folder(parent.frame()))
+    first <- code(control)
+    expect_message(again <- code(control), "3 of 3", class = "regatta_message_checkpoint")
+    expect_identical(again, first)
+    first
+  }
+  expect_identical(twice(function(control) par_mapply(function(a, b, c) a + b + c, Y, X, MoreArgs = list(c = 1),
+    .control = control)), mapply(function(a, b, c) a + b + c, Y, X, MoreArgs = list(c = 1)))
+  expect_identical(twice(function(control) par_vapply(Y, function(i) i + numeric(2e5), numeric(2e5),
+    .control = control)), vapply(Y, function(i) i + numeric(2e5), numeric(2e5)))
+  expect_identical(twice(function(control) {
+    stream <- par_stream(Y, sqrt, .control = control)
+    values <- list()
+    while (par_more(stream)) values[[length(values) + 1L]] <- par_next(stream)
+    values
+  }), lapply(unname(Y), sqrt))
+  control <- going(dir)
+  refused <- function(code) {
+    e <- expect_error(code, "cannot go on from a checkpoint", class = "regatta_error_checkpoint")
+    expect_identical(e$reason, "verb")
+  }
+  refused(par_call(1 + 1, .control = control))
+  refused(par_reduce(1:3, sqrt, `+`, .control = control))
+  refused(shm_fill(10, function(i) i, "integer", .control = control))
+  expect_false(file.exists(dir))
+  expect_error(par_control(checkpoint = ""), class = "regatta_error_argument")
+  expect_error(par_log(dir), class = "regatta_error_argument")
+})
+
+test_that("a log goes with workers of any kind", {
+  dir <- folder()
+  pool <- local_pool()
+  runs <- withr::local_tempfile()
+  expected <- par_lapply(1:4, counted, runs = runs, .control = two_workers())
+  expect_identical(par_lapply(1:2, counted, runs = runs, .on = pool, .control = going(dir)), expected[1:2])
+  nodes <- local_cluster(1L)
+  expect_message(
+    got <- par_lapply(1:3, counted, runs = runs, .on = nodes, .control = going(dir, workers = 1L)), "2 of 3"
+  )
+  expect_identical(got, expected[1:3])
+  expect_message(got <- par_lapply(1:4, counted, runs = runs, .control = going(dir)), "3 of 4")
+  expect_identical(got, expected)
+  expect_identical(sort(runs_of(runs)), rep(1:4, each = 2L))
+})
+
+test_that("a log that ends anywhere has lost the last record alone", {
+  dir <- folder()
+  one <- function(i) i
+  par_lapply(1:3, one, .control = going(dir, workers = 1L))
+  log <- regatta:::log_open(dir, FALSE)
+  offset <- log$records$offset
+  regatta:::log_close(log)
+  bytes <- readBin(log_path(dir), "raw", 1e6)
+  found <- function(bytes) {
+    writeBin(bytes, log_path(dir))
+    log <- regatta:::log_open(dir, FALSE)
+    on.exit(regatta:::log_close(log))
+    log$records$index
+  }
+  last <- length(offset)
+  for (size in seq(offset[[last]], length(bytes) - 1)) {
+    if (!identical(found(utils::head(bytes, size)), as.numeric(0:2))) fail(sprintf("cut at byte %.0f", size))
+  }
+  expect_identical(found(bytes), as.numeric(0:3))
+  # What is appended after a tail that was cut off can be read.
+  writeBin(utils::head(bytes, -7L), log_path(dir))
+  expect_message(got <- par_lapply(1:3, one, .control = going(dir)), "2 of 3 elements.*damaged")
+  expect_identical(got, list(1L, 2L, 3L))
+  expect_identical(attr(par_log(dir), "damaged"), 0)
+  expect_message(par_lapply(1:3, one, .control = going(dir)), "3 of 3")
+})
+
+test_that("damage costs the record that has it, wherever it is", {
+  dir <- folder()
+  # A value that holds what looks like records.
+  par_lapply(1:3, function(i) i, .control = going(dir, workers = 1L))
+  inner <- readBin(log_path(dir), "raw", 1e6)
+  dir <- folder()
+  make <- function(i) list(i, if (i == 2L) inner)
+  par_lapply(1:3, make, .control = going(dir, workers = 1L))
+  log <- regatta:::log_open(dir, FALSE)
+  records <- log$records
+  regatta:::log_close(log)
+  expect_identical(records$index, as.numeric(0:3))
+  bytes <- readBin(log_path(dir), "raw", 1e6)
+  ends <- c(records$offset[-1L], length(bytes))
+  # All of the header of each record and of its last bytes, and every seventh byte between.
+  for (row in seq_len(nrow(records))) {
+    from <- records$offset[[row]]
+    at <- c(0:63, seq(64, ends[[row]] - from - 1, by = 7), ends[[row]] - from - 1:8)
+    for (k in unique(at)) {
+      damaged <- bytes
+      damaged[[from + k + 1]] <- xor(damaged[[from + k + 1]], as.raw(bitwShiftL(1L, k %% 8)))
+      writeBin(damaged, log_path(dir))
+      log <- regatta:::log_open(dir, FALSE)
+      regatta:::log_close(log)
+      if (!identical(log$records$offset, records$offset[-row])) fail(sprintf("record %d, byte %.0f", row, k))
+      if (!identical(log$damaged, ends[[row]] - from)) fail(sprintf("record %d, byte %.0f: count", row, k))
+    }
+  }
+  # Without the record of the call the values tell what they are of.
+  damaged <- bytes
+  damaged[[100]] <- xor(damaged[[100]], as.raw(1L))
+  writeBin(damaged, log_path(dir))
+  expect_error(par_lapply(1:3, function(i) i + 1, .control = going(dir)), "what it computes has changed")
+  writeBin(damaged, log_path(dir))
+  expect_message(par_lapply(1:3, make, .control = going(dir)), "3 of 3 elements.*damaged")
+})
+
+test_that("a session that is killed at any moment has lost nothing that was in the log", {
+  skip_if_not_installed("parallel")
+  dir <- folder()
+  runs <- withr::local_tempfile()
+  n <- 200L
+  element <- function(i, runs) {
+    Sys.sleep(0.001)
+    cat(sprintf("%d\n", as.integer(i)), file = runs, append = TRUE)
+    c(i, runif(1))
+  }
+  environment(element) <- globalenv()
+  call <- function(dir) {
+    suppressMessages(par_lapply(seq_len(n), element, runs = runs, .control = going(dir)))
+  }
+  logged <- function() if (file.exists(log_path(dir))) as.integer(par_log(dir)$index) else integer()
+  times <- as.integer(Sys.getenv("REGATTA_CHECKPOINT_KILLS", "24"))
+  safe <- integer()
+  withr::with_preserve_seed({
+    set.seed(1)
+    for (k in seq_len(times)) {
+      # What has become of many elements is enough.
+      if (length(safe) > n - 20L) {
+        unlink(dir, recursive = TRUE)
+        unlink(runs)
+        safe <- integer()
+      }
+      before <- length(runs_of(runs))
+      session <- parallel::mcparallel(call(dir), silent = TRUE)
+      # When so many more elements have begun, or while the log is opened.
+      more <- sample(0:12, 1L)
+      wait_until(length(runs_of(runs)) >= before + more, 60)
+      tools::pskill(session$pid, tools::SIGKILL)
+      suppressWarnings(parallel::mccollect(session))
+      # Its workers end with it.
+      Sys.sleep(0.01)
+      again <- utils::tail(runs_of(runs), -before)
+      expect_identical(intersect(again, safe), integer())
+      now <- logged()
+      expect_identical(setdiff(safe, now), integer())
+      expect_identical(anyDuplicated(now), 0L)
+      safe <- now
+    }
+  })
+  expect_gt(length(safe), 0L)
+  before <- length(runs_of(runs))
+  got <- call(dir)
+  expect_identical(sort(utils::tail(runs_of(runs), -before)), setdiff(seq_len(n), safe))
+  unlink(dir, recursive = TRUE)
+  expect_identical(got, call(dir))
+})
+
+test_that("Ctrl-C leaves what has arrived, and the call goes on", {
+  dir <- folder()
+  runs <- withr::local_tempfile()
+  element <- function(i, runs, session, dir) {
+    cat(sprintf("%d\n", as.integer(i)), file = runs, append = TRUE)
+    if (i == 4L && sum(readLines(runs) == "4") == 1L) {
+      while (nrow(regatta::par_log(dir)) < 3L) Sys.sleep(0.01)
+      tools::pskill(session, tools::SIGINT)
+      repeat Sys.sleep(0.01)
+    }
+    i
+  }
+  environment(element) <- globalenv()
+  call <- function() par_lapply(1:6, element, runs = runs, session = Sys.getpid(), dir = dir,
+    .control = going(dir, workers = 1L))
+  expect_identical(tryCatch(call(), interrupt = function(e) "interrupt"), "interrupt")
+  expect_identical(sort(par_log(dir)$index), c(1, 2, 3))
+  expect_message(got <- call(), "3 of 6")
+  expect_identical(got, as.list(1:6))
+  expect_identical(sort(runs_of(runs)), c(1:4, 4:6))
+})
+
+test_that("two calls on one folder exclude each other, in one session, in its workers and elsewhere", {
+  dir <- folder()
+  control <- going(dir)
+  taken <- function(code, who) {
+    e <- expect_error(code, class = "regatta_error_checkpoint")
+    expect_identical(e$reason, "locked")
+    expect_match(conditionMessage(e), who)
+  }
+  stream <- par_stream(1:3, function(i) i, .control = control)
+  taken(par_lapply(1:3, sqrt, .control = control), "in use by another call of this session")
+  # To look into it gives no lock back.
+  par_log(dir)
+  other <- local_session(function(dir) {
+    tryCatch(
+      par_lapply(1:3, sqrt, .control = par_control(checkpoint = dir, progress = FALSE)),
+      regatta_error_checkpoint = conditionMessage
+    )
+  }, list(dir))
+  said <- fault_value(other)$value
+  expect_match(said, sprintf("in use by process %d", Sys.getpid()))
+  while (par_more(stream)) par_next(stream)
+  # A worker of a call is another process.
+  dir2 <- folder()
+  got <- par_lapply(1, function(i) {
+    tryCatch(
+      regatta::par_lapply(1:2, sqrt, .control = regatta::par_control(checkpoint = dir2)),
+      regatta_error_checkpoint = conditionMessage
+    )
+  }, .control = going(dir2, workers = 1L))
+  expect_match(got[[1L]], sprintf("in use by process %d", Sys.getpid()))
+  # The lock goes with its process, also where workers and what they have started outlive it.
+  dir3 <- folder()
+  killed <- local_session(function(dir) {
+    par_lapply(1:2, function(i) {
+      if (i == 2) {
+        system("sleep 60 &")
+        cat("sleeps\n", file = stdout())
+        repeat Sys.sleep(0.1)
+      }
+      i
+    }, .control = par_control(workers = 2, checkpoint = dir, progress = FALSE))
+  }, list(dir3))
+  fault_wait_line(killed, "sleeps")
+  taken(par_lapply(1:2, sqrt, .control = going(dir3)), sprintf("process %d", killed$process$get_pid()))
+  killed$process$signal(tools::SIGKILL)
+  killed$process$wait()
+  e <- expect_error(par_lapply(1:2, sqrt, .control = going(dir3)), class = "regatta_error_checkpoint")
+  expect_identical(e$reason, "changed")
+})
+
+test_that("where the log cannot be written the map goes on and says so, and a later one goes on from what is there", {
+  dir <- folder()
+  limited <- function(dir) {
+    values <- list()
+    told <- character()
+    values <- withCallingHandlers(
+      par_lapply(1:6, function(i) rep(as.double(i), 3000), .control = par_control(
+        workers = 1, progress = FALSE, checkpoint = dir, seed = 1L, shm = FALSE
+      )),
+      regatta_warning_checkpoint = function(w) {
+        told <<- c(told, conditionMessage(w))
+        invokeRestart("muffleWarning")
+      }
+    )
+    list(values = values, told = told)
+  }
+  session <- local_session(limited, list(dir), wrap = c("sh", "-c", "ulimit -f 128; exec \"$@\"", "sh"))
+  got <- fault_value(session)$value
+  expect_identical(got$values, lapply(1:6, function(i) rep(as.double(i), 3000)))
+  expect_length(got$told, 1L)
+  expect_match(got$told, "could not take the value of element.*File too large")
+  some <- par_log(dir)
+  expect_true(nrow(some) >= 1L && nrow(some) < 6L)
+  expect_identical(attr(some, "damaged"), 0)
+  expect_message(
+    again <- par_lapply(1:6, function(i) rep(as.double(i), 3000), .control = going(dir, workers = 1L)),
+    sprintf("%d of 6", nrow(some))
+  )
+  expect_identical(again, got$values)
+})
+
+test_that("a folder that cannot be used is refused before anything runs", {
+  refused <- function(dir, reason, words) {
+    e <- expect_error(par_lapply(1:2, sqrt, .control = going(dir)), class = "regatta_error_checkpoint")
+    expect_identical(e$reason, reason)
+    expect_match(conditionMessage(e), words)
+  }
+  file <- withr::local_tempfile(lines = "a file")
+  refused(file.path(file, "below"), "open", "Not a directory|No such file")
+  refused(file, "open", "Not a directory")
+  open <- withr::local_tempdir()
+  Sys.chmod(open, "0777", use_umask = FALSE)
+  refused(open, "mode", "other users may write to it")
+  foreign <- withr::local_tempdir()
+  writeLines("something else", log_path(foreign))
+  refused(foreign, "foreign", "is no log")
+  expect_identical(readLines(log_path(foreign)), "something else")
+  if (Sys.getenv("USER") == "root" || Sys.info()[["effective_user"]] == "root") {
+    other <- withr::local_tempdir()
+    expect_identical(system2("chown", c("12345", other)), 0L)
+    refused(other, "owner", "belongs to another user")
+  } else {
+    closed <- withr::local_tempdir()
+    Sys.chmod(closed, "0555")
+    refused(closed, "open", "Permission denied")
+    Sys.chmod(closed, "0755")
+  }
+})
+
+end_servers()
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})
