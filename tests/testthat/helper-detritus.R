@@ -7,7 +7,7 @@
 # A test that draws random numbers itself does so under withr::local_preserve_seed().
 
 # Files that other packages cache in tempdir() for the rest of the session.
-detritus_foreign_temp <- "^(callr-|callr$|libloc_|repos_|sourceCpp-|downloaded_packages$|\\.NETmanaged)"
+detritus_foreign_temp <- "^(callr-|callr$|libloc_|worker\\.rank=|repos_|sourceCpp-|downloaded_packages$|\\.NETmanaged)"
 
 # Options that some package makes on first use and never resets. Those of other packages begin with
 # the name of one that is loaded; these do not.
@@ -148,6 +148,13 @@ detritus_warm <- function() {
   invisible()
 }
 
+# par_last() holds what the last call was about, shared memory as well: that is to be nothing of note.
+detritus_forget_last <- function() {
+  if (isTRUE(detritus_state$is_warm)) {
+    regatta::par_lapply(1L, identity, .control = regatta::par_control(workers = 1L, seed = FALSE, progress = FALSE))
+  }
+}
+
 detritus_state <- new.env(parent = emptyenv())
 
 # test_that() itself changes options and environment variables while it runs; a file's top level
@@ -212,6 +219,7 @@ detritus_found <- function(snapshot, timeout = 5, except = NULL) {
 expect_no_detritus <- function(snapshot, except = NULL) {
   unlink(detritus_state$compiled, recursive = TRUE)
   detritus_state$compiled <- NULL
+  detritus_forget_last()
   found <- detritus_found(snapshot, except = except)
   testthat::expect(
     length(found) == 0L,

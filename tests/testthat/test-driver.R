@@ -1,5 +1,7 @@
 # What the driver decides, by workers that are only told of.
 
+detritus <- detritus_snapshot()
+
 on_test <- function(...) par_control(progress = FALSE, dump = "no", seed = FALSE, ...)
 
 run_script <- function(n, on, ...) {
@@ -284,4 +286,8 @@ test_that("the death of an element stays the error of the run when all workers d
     die(2L), die(1L)
   )
   expect_error(run_script(9, on), class = "regatta_error_death")
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
 })

@@ -1,3 +1,5 @@
+detritus <- detritus_snapshot()
+
 test_that("a name that is assigned somewhere, or an argument within, is a global where it is neither", {
   withr::defer(rm(list = c("rg_one", "rg_two"), envir = globalenv()))
   assign("rg_one", data.frame(a = 1:3), globalenv())
@@ -16,4 +18,8 @@ test_that("a name that is assigned somewhere, or an argument within, is a global
   # its own before anything is read
   expect_identical(names_of(function(i) { rg_two <- i; rg_one <- rg_two; rg_one }), character())
   expect_identical(names_of(function(rg_one) rg_one), character())
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
 })

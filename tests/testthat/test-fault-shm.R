@@ -1,3 +1,5 @@
+detritus <- detritus_snapshot()
+
 share_and_wait <- function(folder) {
   shared <- shm_share(list(runif(1e6), rep(c("a", "b"), 1e5)))
   writeBin(with_shm_handles(serialize(shared, NULL)), file.path(folder, "part"))
@@ -32,6 +34,7 @@ test_that("a killed owner leaves nothing, and its handle says that it is gone", 
 })
 
 test_that("another user cannot attach", {
+  withr::local_preserve_seed()
   skip_unless_linux()
   if (!is_root()) skip("only root can become another user")
   skip_unless_command("setpriv")
@@ -122,4 +125,8 @@ test_that("sizes of stored strings that other code has overwritten are not belie
   expect_identical(vapply(got, function(g) g[[1L]], 0L), rep(1L, 6L))
   for (g in got[1:4]) expect_true(g[[2L]])
   for (g in got[5:6]) expect_match(g[[2L]], "is damaged")
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
 })

@@ -1,3 +1,5 @@
+detritus <- detritus_snapshot()
+
 test_that("a fold gives what Reduce() gives", {
   expect_identical(par_reduce(1:1000, identity, `+`, .control = two_workers()), sum(1:1000))
   expect_identical(
@@ -18,6 +20,7 @@ test_that("the order of the elements is kept for any number of workers", {
 })
 
 test_that("without elements there is `init` or nothing", {
+  withr::local_preserve_seed()
   expect_identical(par_reduce(list(), identity, `+`, 0), 0)
   expect_null(par_reduce(list(), identity, `+`))
   expect_identical(par_reduce(5, identity, `+`), 5)
@@ -31,6 +34,7 @@ test_that("an error names the stretch of elements", {
 })
 
 test_that("language is an argument like any other", {
+  withr::local_preserve_seed()
   expect_identical(par_reduce(list(quote(a + b), quote(c)), deparse, paste), "a + b c")
   expect_identical(
     par_lapply(1:2, function(i, e) deparse(e), quote(zz + b), .control = two_workers()),
@@ -57,4 +61,8 @@ test_that("a `combine` that cannot take two values is refused", {
   }
   expect_warning(got <- par_reduce(list(1:3, 2L), identity, `[`, .control = two_workers()), NA)
   expect_identical(got, 2L)
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
 })

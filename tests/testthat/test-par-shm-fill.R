@@ -1,3 +1,5 @@
+detritus <- detritus_snapshot()
+
 test_that("an array is filled by position", {
   x <- shm_fill(1e5, function(range) range^2, .control = two_workers())
   expect_identical(as.vector(x), (1:1e5)^2)
@@ -22,6 +24,7 @@ test_that("an array is mapped into another", {
 })
 
 test_that("values of the wrong number or type are errors that name the positions", {
+  withr::local_preserve_seed()
   one <- par_control(workers = 1, dump = "no")
   expect_error(
     shm_fill(10, function(range) 1:3, .control = one),
@@ -83,4 +86,8 @@ test_that("a part whose worker dies is tried again, and the array is whole", {
     range
   }, "integer", .control = two_workers(retries = 1L))
   expect_identical(as.vector(x), 1:10000)
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
 })

@@ -1,3 +1,5 @@
+detritus <- detritus_snapshot()
+
 take_all <- function(stream) {
   values <- list()
   while (par_more(stream)) {
@@ -56,6 +58,7 @@ test_that("random numbers and names are those of a map", {
 })
 
 test_that("a stream that a failure has ended says so", {
+  withr::local_preserve_seed()
   stream <- par_stream(1:5, function(i) if (i == 3L) stop("on purpose") else i, .on = 2L)
   expect_identical(par_next(stream), 1L)
   expect_identical(par_next(stream), 2L)
@@ -63,4 +66,8 @@ test_that("a stream that a failure has ended says so", {
   expect_false(par_more(stream))
   expect_error(par_next(stream), "ended by a failure after 2 of 5 results")
   expect_identical(format(stream), "<par_stream> 2 of 5 results taken, then ended by a failure")
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
 })

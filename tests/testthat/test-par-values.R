@@ -26,7 +26,7 @@ test_that("large vectors of each type arrive with their attributes", {
   }
 })
 
-test_that("vectors without attributes keep the mark of an S4 object", {
+test_that("vectors without attributes keep the S4 bit, from forked workers, nodes and shm_share()", {
   cluster <- local_cluster(1L)
   ways <- list(
     forked = function(x) round_trip(x), data = function(x) round_trip(x, shm = FALSE),

@@ -1,5 +1,7 @@
 skip_if_not_installed("foreach", "1.5.0")
 
+detritus <- detritus_snapshot()
+
 `%dopar%` <- foreach::`%dopar%`
 `%:%` <- foreach::`%:%`
 foreach <- foreach::foreach
@@ -21,6 +23,7 @@ test_that("foreach knows the backend and its workers", {
 })
 
 test_that("iterations run in workers and are combined as foreach() is told", {
+  withr::local_preserve_seed()
   local_backend(2)
   pids <- foreach(i = 1:8) %dopar% Sys.getpid()
   expect_false(Sys.getpid() %in% unlist(pids))
@@ -38,6 +41,7 @@ test_that("iterations run in workers and are combined as foreach() is told", {
 })
 
 test_that("the body sees the variables around it, changes none of them and may return()", {
+  withr::local_preserve_seed()
   local_backend(2)
   f <- function(n) {
     k <- 7
@@ -51,6 +55,7 @@ test_that("the body sees the variables around it, changes none of them and may r
 })
 
 test_that("errors end the loop, stand among the results or are left out", {
+  withr::local_preserve_seed()
   local_backend(2)
   expect_error(foreach(i = 1:3) %dopar% if (i == 2) stop("not two") else i, "element 2 failed.*not two",
     class = "regatta_error_element")
@@ -67,6 +72,7 @@ test_that("errors end the loop, stand among the results or are left out", {
 })
 
 test_that("warnings of iterations arrive, those of maps within them too", {
+  withr::local_preserve_seed()
   local_backend(2)
   expect_warning(foreach(i = 1:2) %dopar% if (i == 2) warning("about two"), "about two")
   inner <- function(i) par_lapply(1:2, function(j) if (j == i) stop("inner"), .control = par_control(errors = "collect"))
@@ -75,12 +81,14 @@ test_that("warnings of iterations arrive, those of maps within them too", {
 })
 
 test_that("a failure of the function that combines is an error", {
+  withr::local_preserve_seed()
   local_backend(2)
   refuse <- function(...) stop("cannot be combined")
   expect_error(foreach(i = 1:3, .combine = refuse) %dopar% i, "cannot be combined")
 })
 
 test_that("a long iterator is in memory for a part at a time, and its failures are told by their number", {
+  withr::local_preserve_seed()
   skip_on_cran()
   local_backend(2)
   hundred <- list(ahead = 100)
@@ -106,6 +114,7 @@ test_that("a long iterator is in memory for a part at a time, and its failures a
 })
 
 test_that("random numbers follow the seed of the session, or of the settings", {
+  withr::local_preserve_seed()
   local_backend(2)
   draw <- function() foreach(i = 1:4, .combine = c) %dopar% stats::rnorm(1)
   set.seed(1)
@@ -121,6 +130,7 @@ test_that("random numbers follow the seed of the session, or of the settings", {
 })
 
 test_that("workers that do not inherit the session get variables and packages", {
+  withr::local_preserve_seed()
   skip_on_cran()
   cl <- parallel::makePSOCKcluster(2)
   withr::defer(parallel::stopCluster(cl))
@@ -137,4 +147,8 @@ test_that("workers that do not inherit the session get variables and packages", 
   expect_error(foreach(i = 1, .export = "rg_nowhere") %dopar% i, "rg_nowhere", class = "regatta_error_argument")
   expect_silent(nested <- foreach(i = 1:2, .packages = "foreach") %dopar% (foreach(j = 1:2, .combine = c) %dopar% (i + j)))
   expect_identical(nested, list(2:3, 3:4))
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
 })

@@ -1,3 +1,5 @@
+detritus <- detritus_snapshot()
+
 filled <- function(dim, ...) {
   x <- shm_array(dim, ...)
   x[] <- seq_len(prod(dim))
@@ -45,6 +47,7 @@ test_that("every way of writing does what it does to an ordinary array", {
 })
 
 test_that("assignment makes no copy, and workers write to the array itself", {
+  withr::local_preserve_seed()
   x <- shm_array(c(4, 100))
   y <- x
   y[1, 1] <- 5
@@ -101,6 +104,7 @@ test_that("an array travels by handle and stays the same memory", {
 })
 
 test_that("what would be lost is refused, with numbers", {
+  withr::local_preserve_seed()
   x <- shm_array(10, "integer")
   x[1:2] <- c(3, 4)
   x[3] <- TRUE
@@ -153,6 +157,7 @@ test_that("the memory goes back", {
 })
 
 test_that("what a worker reads of an array is what it was when it was read", {
+  withr::local_preserve_seed()
   x <- shm_array(1e4)
   got <- par_lapply(1:3, function(i) {
     x[1] <- i
@@ -199,6 +204,7 @@ random_matrix_subscript <- function(dim, names) {
 }
 
 test_that("subscripts of an assignment mean what they mean to an ordinary array", {
+  withr::local_preserve_seed()
   withr::local_seed(20)
   assigned <- 0L
   for (i in 1:400) {
@@ -230,6 +236,7 @@ test_that("subscripts of an assignment mean what they mean to an ordinary array"
 })
 
 test_that("a fraction of a subscript is cut off, and a missing one means no element", {
+  withr::local_preserve_seed()
   x <- shm_array(c(4, 4))
   x[cbind(1.5, 2.5)] <- 1
   expect_identical(which(x[] == 1), 5L)
@@ -250,6 +257,7 @@ test_that("a fraction of a subscript is cut off, and a missing one means no elem
 })
 
 test_that("functions of R give what they give for the ordinary array", {
+  withr::local_preserve_seed()
   functions <- list(
     unique = unique, duplicated = duplicated, anyDuplicated = anyDuplicated, head = head, tail = tail,
     head1 = function(x) head(x, 1), tail1 = function(x) tail(x, c(1, 1)), summary = summary,
@@ -292,6 +300,7 @@ test_that("functions of R give what they give for the ordinary array", {
 })
 
 test_that("a value that is read from the memory that is written is taken as it was before", {
+  withr::local_preserve_seed()
   again <- function(x) unserialize(with_shm_handles(serialize(x, NULL)))
   itself <- list(
     same = identity, view = unclass, as_is = I, dropped = drop, unnamed = unname, handle = again,
@@ -324,6 +333,7 @@ test_that("a value that is read from the memory that is written is taken as it w
 })
 
 test_that("a subscript that is read from the memory that is written is taken as it was before", {
+  withr::local_preserve_seed()
   for (type in c("double", "integer")) {
     for (index in list(c(2, 3, 1, 4), c(4, 1, 2, 3))) {
       x <- shm_array(4, type, fill = index)
@@ -385,6 +395,7 @@ differs_from_base <- function(write, y, subscripts, value) {
 }
 
 test_that("`[<-` and `[[<-` do for all forms of subscripts and values what base R does, or refuse", {
+  withr::local_preserve_seed()
   vectors <- list(
     TRUE, FALSE, NA, NA_integer_, NA_real_, NaN, 0, 1, 3L, 1.9, 0.5, -0.5, -1, -2, -1.5, -5L, 5, 5.9, 6, 1e10,
     c(1, 2), c(2L, 2L), c(-1, -2), c(TRUE, FALSE), c(TRUE, NA), integer(), character(), NULL, list(), list(1),
@@ -435,6 +446,7 @@ test_that("`[<-` and `[[<-` do for all forms of subscripts and values what base 
 })
 
 test_that("there is no element number infinity", {
+  withr::local_preserve_seed()
   x <- shm_array(c(2, 2), dimnames = list(c("a", "b"), NULL))
   for (i in list(Inf, -Inf, c(1, Inf))) {
     expect_error(x[i] <- 1, "subscript")
@@ -461,6 +473,7 @@ test_that("a copy has ordinary vectors for arrays at every depth", {
 })
 
 test_that("what only views an array is the elements from that time, also if the session itself is the worker", {
+  withr::local_preserve_seed()
   x <- filled(1000)
   for (cores in 1:2) {
     x[1] <- 1
@@ -472,8 +485,13 @@ test_that("what only views an array is the elements from that time, also if the 
 })
 
 test_that("a type that was not given and cannot be is asked for", {
+  withr::local_preserve_seed()
   expect_error(shm_array(array(c("a", "b"))), "`type` must be given.* where `dim` is of another type")
   expect_error(shm_map(letters, nchar), "`type` must be given.* where `x` is of another type")
   expect_error(shm_map2(letters, letters, nchar), "`type` must be given")
   expect_error(shm_map(letters, nchar, "character"), "`type` must be one of", class = "regatta_error_argument")
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
 })

@@ -1,4 +1,7 @@
+detritus <- detritus_snapshot()
+
 test_that("a lock keeps writers apart and a counter counts each", {
+  withr::local_preserve_seed()
   x <- shm_array(1)
   lock <- shm_lock()
   counter <- shm_counter(5)
@@ -20,6 +23,7 @@ test_that("the value of the expression is returned, and an error releases the lo
 })
 
 test_that("a holder that dies does not block the others", {
+  withr::local_preserve_seed()
   lock <- shm_lock()
   run <- suppressWarnings(par_lapply(1:2, function(i) {
     if (i == 1L) with_shm_lock(lock, tools::pskill(Sys.getpid(), 9L))
@@ -31,6 +35,7 @@ test_that("a holder that dies does not block the others", {
 })
 
 test_that("waiting for a lock ends in time, with an error", {
+  withr::local_preserve_seed()
   lock <- shm_lock()
   started <- shm_counter()
   job <- par_call({
@@ -89,4 +94,8 @@ test_that("a lock or counter is not copied, since its copy would be the same", {
   }
   n <- shm_counter(3)
   expect_error(shm_copy(n), "shm_value", class = "regatta_error_argument")
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
 })

@@ -1,4 +1,7 @@
+detritus <- detritus_snapshot()
+
 test_that("a shared object is identical to the one it was made of", {
+  withr::local_preserve_seed()
   set.seed(1)
   for (round in seq_len(if (nzchar(Sys.getenv("REGATTA_LONG"))) 3000L else 150L)) {
     x <- random_value()
@@ -8,6 +11,7 @@ test_that("a shared object is identical to the one it was made of", {
 })
 
 test_that("thousands of values come back from workers, handles and files as they were", {
+  withr::local_preserve_seed()
   set.seed(2)
   values <- lapply(seq_len(2500L), function(i) random_value(longest = 300L))
   file <- withr::local_tempfile()
@@ -32,6 +36,7 @@ test_that("thousands of values come back from workers, handles and files as they
 })
 
 test_that("whoever reads a handle gets the same pages", {
+  withr::local_preserve_seed()
   x <- list(d = runif(1e5), s = rep(c("a", NA, "\u00e9"), 1e5), small = 1:3)
   gc()
   before <- nrow(shm_info()$regions)
@@ -44,6 +49,7 @@ test_that("whoever reads a handle gets the same pages", {
 })
 
 test_that("what R has only read travels by handle, what was changed as it is", {
+  withr::local_preserve_seed()
   x <- runif(1e5)
   shared <- shm_share(x)
   expect_identical(shared, x) # asks for a pointer through which it could write
@@ -55,6 +61,7 @@ test_that("what R has only read travels by handle, what was changed as it is", {
 })
 
 test_that("content that was shared before is not stored twice", {
+  withr::local_preserve_seed()
   x <- shm_share(runif(1e5))
   before <- sum(shm_info()$regions$bytes)
   y <- shm_share(list(x, x, more = 1:3))
@@ -63,6 +70,7 @@ test_that("content that was shared before is not stored twice", {
 })
 
 test_that("a change is seen in no other vector and no other process", {
+  withr::local_preserve_seed()
   x <- runif(1e5)
   modify <- list(
     function(v) {
@@ -115,6 +123,7 @@ test_that("a change is seen in no other vector and no other process", {
 })
 
 test_that("a file holds the data themselves", {
+  withr::local_preserve_seed()
   x <- list(runif(2e4), random_strings(2e4))
   file <- tempfile()
   on.exit(unlink(file))
@@ -124,6 +133,7 @@ test_that("a file holds the data themselves", {
 })
 
 test_that("shared objects travel through a parallel cluster as they are", {
+  withr::local_preserve_seed()
   skip_if_not_installed("parallel")
   cluster <- parallel::makePSOCKcluster(2L)
   on.exit(parallel::stopCluster(cluster))
@@ -142,6 +152,7 @@ test_that("shared objects travel through a parallel cluster as they are", {
 })
 
 test_that("shared objects travel through callr, future and mirai as they are", {
+  withr::local_preserve_seed()
   skip_if_not_installed("callr")
   x <- list(m = matrix(runif(1e5), 100), s = rep(c("a", NA, "\u00e9"), 4000))
   shared <- shm_share(x)
@@ -166,6 +177,7 @@ function_of <- function(package, name) {
 }
 
 test_that("shared objects travel to workers of future", {
+  withr::local_preserve_seed()
   plan <- function_of("future", "plan")
   before <- plan()
   on.exit(plan(before))
@@ -180,6 +192,7 @@ test_that("shared objects travel to workers of future", {
 })
 
 test_that("shared objects travel to workers of mirai", {
+  withr::local_preserve_seed()
   daemons <- function_of("mirai", "daemons")
   call_mirai <- function_of("mirai", "call_mirai")
   withr::local_envvar(R_LIBS = paste(.libPaths(), collapse = ":"))
@@ -193,6 +206,7 @@ test_that("shared objects travel to workers of mirai", {
 })
 
 test_that("a map passes shared objects on by handle", {
+  withr::local_preserve_seed()
   x <- shm_share(runif(1e6))
   got <- par_lapply(1:3, function(i) x, .control = par_control(workers = 2))
   expect_identical(got[[3L]], x)
@@ -200,6 +214,7 @@ test_that("a map passes shared objects on by handle", {
 })
 
 test_that("damaged, forged and stale handles are errors that say so", {
+  withr::local_preserve_seed()
   x <- shm_share(runif(1e5))
   bytes <- with_shm_handles(serialize(x, NULL))
   at <- grepRaw("RGHR", bytes, fixed = TRUE)
@@ -223,6 +238,7 @@ test_that("damaged, forged and stale handles are errors that say so", {
 })
 
 test_that("shm_copy() makes ordinary vectors of it", {
+  withr::local_preserve_seed()
   x <- data.frame(a = runif(1e4), s = rep("x", 1e4))
   shared <- shm_share(x, min = 0)
   copy <- shm_copy(shared)
@@ -232,6 +248,7 @@ test_that("shm_copy() makes ordinary vectors of it", {
 })
 
 test_that("the limit is an error with numbers", {
+  withr::local_preserve_seed()
   gc()
   old <- options(regatta.shm_max = sum(shm_info()$regions$bytes) + 1e6)
   on.exit(options(old))
@@ -242,6 +259,7 @@ test_that("the limit is an error with numbers", {
 })
 
 test_that("memory goes back when the last vector does", {
+  withr::local_preserve_seed()
   gc()
   before <- nrow(shm_info()$regions)
   x <- shm_share(list(runif(1e5), runif(1e5)))
@@ -268,6 +286,7 @@ test_that("what a worker shares and returns does not hang on the worker", {
 })
 
 test_that("shm_copy() keeps the kind of what it copies", {
+  withr::local_preserve_seed()
   setClass("holder", representation(v = "numeric"), where = globalenv())
   on.exit(removeClass("holder", where = globalenv()))
   x <- list(p = pairlist(a = 1, 2), s = new("holder", v = runif(1e4)), e = globalenv(), NULL)
@@ -280,6 +299,7 @@ test_that("shm_copy() keeps the kind of what it copies", {
 })
 
 test_that("repeats are found in vectors of any pattern", {
+  withr::local_preserve_seed()
   u <- sprintf("s%d", 1:70000)
   for (x in list(rep(u, 9), rep(u, each = 9), sample(u, 6e5, TRUE))) {
     shared <- shm_share(x)
@@ -288,4 +308,8 @@ test_that("repeats are found in vectors of any pattern", {
   }
   distinct <- shm_share(sprintf("s%d", 1:6e5))
   expect_identical(distinct[599999:600000], c("s599999", "s600000"))
+})
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
 })
