@@ -64,7 +64,7 @@ copy_sharing <- function(env, min) {
 }
 
 plain_bindings <- function(env) {
-  names <- ls(env, all.names = TRUE, sorted = FALSE)
+  names <- ls(envir = env, all.names = TRUE, sorted = FALSE)
   names <- names[names != "..." & !grepl("^\\.\\.[0-9]+$", names)]
   lazy <- rlang::env_binding_are_lazy(env, names) | rlang::env_binding_are_active(env, names)
   names <- names[!lazy]
@@ -75,7 +75,7 @@ plain_bindings <- function(env) {
 # What a copy of the variables leaves out: class and other attributes, and what is locked.
 copy_state <- function(from, to) {
   attributes(to) <- attributes(from)
-  for (name in ls(from, all.names = TRUE, sorted = FALSE)) {
+  for (name in ls(envir = from, all.names = TRUE, sorted = FALSE)) {
     if (bindingIsLocked(name, from)) lockBinding(name, to)
   }
   if (environmentIsLocked(from)) lockEnvironment(to)

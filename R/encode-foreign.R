@@ -88,7 +88,7 @@ foreign_environment <- function(x, path, look, depth) {
     return(invisible())
   }
   look$seen <- c(look$seen, list(x))
-  names <- ls(x, all.names = TRUE, sorted = TRUE)
+  names <- ls(envir = x, all.names = TRUE, sorted = TRUE)
   quiet <- names[!rlang::env_binding_are_active(x, names) & !rlang::env_binding_are_lazy(x, names)]
   for (name in quiet) {
     if (identical(name, "...")) next

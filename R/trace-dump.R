@@ -123,7 +123,7 @@ leave_env <- function(x, frames, dropped) {
 }
 
 stand_in <- function(env) {
-  names <- ls(env, all.names = TRUE)
+  names <- ls(envir = env, all.names = TRUE)
   env <- new.env(parent = globalenv())
   env$.left_out <- sprintf(
     "an environment of %d variables, not kept by dump = \"partial\": %s",
@@ -142,7 +142,7 @@ light_srcfile <- function(file) {
   } else {
     class(light) <- "srcfile"
   }
-  for (name in intersect(keep, ls(file, all.names = TRUE))) {
+  for (name in intersect(keep, ls(envir = file, all.names = TRUE))) {
     assign(name, get(name, envir = file), envir = light)
   }
   light

@@ -51,7 +51,7 @@ env_lines <- function(env, width) {
 # "value", "constant" (a promise that is a constant), "promise" (any other that is not evaluated
 # yet), "active", "missing" (an argument not given) or "dots".
 binding_kinds <- function(env) {
-  names <- ls(env, all.names = TRUE)
+  names <- ls(envir = env, all.names = TRUE)
   plain <- names[names != "..."]
   kinds <- rep("value", length(plain))
   if (length(plain) > 0L) {
@@ -63,7 +63,7 @@ binding_kinds <- function(env) {
       if (is.language(promise_code(env, name))) "promise" else "constant"
     }, "")
     for (i in which(!active & !promise)) {
-      if (identical(env[[plain[[i]]]], quote(expr = ))) {
+      if (identical(.subset2(env, plain[[i]]), quote(expr = ))) {
         kinds[[i]] <- "missing"
       }
     }
@@ -74,7 +74,7 @@ binding_kinds <- function(env) {
 
 binding_text <- function(env, name, kind) {
   switch(kind,
-    value = value_text(env[[name]]),
+    value = value_text(.subset2(env, name)),
     constant = value_text(promise_code(env, name)),
     promise = sprintf("<not evaluated: %s>", promise_text(env, name)),
     active = "<active binding>",

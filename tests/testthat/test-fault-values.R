@@ -130,6 +130,7 @@ test_that("a pointer inside a value is told with the place where it stands", {
     "value$a$inner$`odd name`" = list(a = inside("inner", inside("odd name", list(pointer)))),
     "environment(value)$q" = rlang::new_function(NULL, quote(q), inside("q", pointer)),
     "value$con (a connection)" = lazy,
+    "value$odd (an external pointer)" = structure(inside("odd", pointer), class = c("odd", "error", "condition")),
     "attr(value, \"problems\")" = structure(list(x = 1:3), problems = pointer, class = "data.frame")
   )
   for (place in names(places)) {

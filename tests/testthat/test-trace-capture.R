@@ -325,6 +325,23 @@ test_that("an infinite recursion is the error of its element, not the death of i
   }
 })
 
+test_that("an environment whose class is that of an error is looked into like any other", {
+  mine <- function() structure(new.env(), class = c("mine", "error", "condition"))
+  assign("[[.mine", function(x, i) stop("not to be called"), envir = globalenv())
+  withr::defer(rm("[[.mine", envir = globalenv()))
+  where <- mine()
+  assign("size", 42, envir = where)
+  expect_silent(error <- capture_of(function(x) evalq(stop("it"), where), 1, dump = "partial"))
+  expect_true("size: num 42" %in% unlist(error$trace$locals))
+  signalled <- function(x) {
+    cnd <- mine()
+    assign("message", "it", envir = cnd)
+    assign("method", local(function() 1, envir = cnd), envir = cnd)
+    stop(cnd)
+  }
+  expect_silent(error <- capture_of(signalled, 1, dump = "partial"))
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
