@@ -114,24 +114,32 @@ static void drop_arena(rg_pool *pool) {
   pool->arena = NULL;
 }
 
+static void close_run(rg_pool *pool) {
+  rg_fd_close(&pool->doorbell[0]);
+  rg_fd_close(&pool->doorbell[1]);
+  rg_fd_close(&pool->control_fd);
+  rg_fd_close(&pool->code_fd);
+}
+
 static void free_pool(rg_pool *pool) {
   drop_arena(pool);
   unlink_pool(pool);
   rg_control_close(pool->control);
-  rg_fd_close(&pool->control_fd);
-  rg_fd_close(&pool->code_fd);
+  close_run(pool);
   if (pool->stand) rg_stand_drop(pool->stand);
-  rg_fd_close(&pool->doorbell[0]);
-  rg_fd_close(&pool->doorbell[1]);
   free(pool->workers);
   free(pool->dead);
   free(pool->settled);
   free(pool);
 }
 
-void rg_fork_pool_forget_all(void) {
+void rg_fork_pool_forget_all(const rg_pool *own) {
   for (rg_pool *pool = pools; pool; pool = pool->next) {
     for (int w = 0; w < pool->size; w++) rg_fork_pool_close_worker(&pool->workers[w]);
+    if (pool == own) continue;
+    close_run(pool);
+    rg_control_close(pool->control);
+    pool->control = NULL;
   }
   pools = NULL;
 }
@@ -212,10 +220,7 @@ static void stop_pool(rg_pool *pool, int hurry) {
     rg_fork_pool_close_worker(&pool->workers[w]);
   }
   bury_some();
-  rg_fd_close(&pool->doorbell[0]);
-  rg_fd_close(&pool->doorbell[1]);
-  rg_fd_close(&pool->control_fd);
-  rg_fd_close(&pool->code_fd);
+  close_run(pool);
   rg_block_run_end(pool->arena, pool->lost_spans);
   drop_arena(pool);
   rg_interrupt_end();

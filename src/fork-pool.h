@@ -71,8 +71,8 @@ typedef struct rg_pool {
   struct rg_pool *next;
 } rg_pool;
 
-/* All pools of this process: a fresh worker closes what it inherits of each. */
-void rg_fork_pool_forget_all(void);
+/* All pools of this process: a fresh worker closes what it inherits of each, but for what its `own` needs. */
+void rg_fork_pool_forget_all(const rg_pool *own);
 
 rg_pool *rg_fork_pool_borrow(SEXP pointer);
 

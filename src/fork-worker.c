@@ -410,8 +410,17 @@ static void set_mark(uint64_t tag) {
   free(all);
 }
 
-/* A forked copy becomes a process of its own. */
-static void begin_process(uint64_t tag) {
+/* What a worker has of the run that it works for is not for those that it forks itself. */
+static void close_inherited(void) {
+  if (worker.pid == 0) return;
+  if (worker.guard != worker.wake && rg_fd_is(worker.guard, worker.guard_file)) rg_fd_close(&worker.guard);
+  if (worker.pool && rg_fd_is(worker.wake, worker.wake_pipe)) rg_fd_close(&worker.wake);
+  if (worker.pool && rg_fd_is(worker.doorbell, worker.doorbell_pipe)) rg_fd_close(&worker.doorbell);
+}
+
+/* A forked copy becomes a process of its own. `own`: the run that it is for, if the copy has it from its parent. */
+static void begin_process(uint64_t tag, const rg_pool *own) {
+  close_inherited();
   memset(&worker, 0, sizeof worker);
   worker.pid = getpid();
   worker.wake = worker.doorbell = worker.guard = worker.watch = -1;
@@ -419,7 +428,7 @@ static void begin_process(uint64_t tag) {
   setpgid(0, 0);
   rg_process_adopt();
   set_mark(tag);
-  rg_fork_pool_forget_all();
+  rg_fork_pool_forget_all(own);
   rg_server_forget_all();
   rg_block_after_fork();
 }
@@ -464,7 +473,7 @@ static void open_channel(const rg_pool *pool) {
 
 static void become_worker(rg_pool *pool, int number, rg_pipes pipes, pid_t parent,
                           const sigset_t *signals) {
-  begin_process(pool->tag);
+  begin_process(pool->tag, pool);
   rg_fd_close(&pool->doorbell[0]);
   /* Workers end with their run, before which nothing is freed: they are not what it looks for. */
   rg_fork_witness_close(&pool->arena->forks);
@@ -482,7 +491,7 @@ static void become_worker(rg_pool *pool, int number, rg_pipes pipes, pid_t paren
 /* Workers that a server has forked. */
 
 void rg_fork_member_become(uint64_t tag, int line, pid_t parent, const sigset_t *signals, int is_fork) {
-  begin_process(tag);
+  begin_process(tag, NULL);
   worker.outlives = 1;
   set_streams(-1, -1);
   settle_process(line, parent, signals, is_fork);

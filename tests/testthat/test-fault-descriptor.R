@@ -108,6 +108,39 @@ test_that("a session without stdin, stdout or stderr gets large results and outp
   }
 })
 
+test_that("workers of one run hold nothing of another that is under way", {
+  skip_unless_linux()
+  held <- function() {
+    links <- Sys.readlink(list.files("/proc/self/fd", full.names = TRUE))
+    maps <- grep("/dev/zero", readLines("/proc/self/maps"), value = TRUE)
+    c(grep("^pipe:|pidfd|regatta-run|regatta-code", links, value = TRUE), sub("^[^ ]+ +[^ ]+ +", "", maps))
+  }
+  of_run <- function(before) setdiff(held()[!grepl("pidfd", held())], before)
+  gate <- withr::local_tempfile()
+  wait <- quote(while (!file.exists(gate)) Sys.sleep(0.01))
+  before <- held()
+  pool <- local_pool(1L)
+  withr::defer(end_servers())
+  first <- par_stream(1:4, function(i) eval(wait), .control = two_workers())
+  pooled <- par_call(eval(wait), .on = pool, .control = two_workers(workers = NULL))
+  theirs <- of_run(before)
+  expect_gt(length(theirs), 5L)
+  call <- par_call(list(
+    own = held(),
+    nested = par_lapply(1:2, function(i) held(), .control = two_workers())[[1L]]
+  ), .control = two_workers())
+  expect_gt(length(of_run(c(before, theirs))), 3L)
+  got <- par_value(call)
+  expect_identical(intersect(got$own, theirs), character())
+  expect_identical(intersect(got$nested, theirs), character())
+  expect_false(any(grepl("pidfd|regatta-(run|code)", got$own)))
+  # Of the run that the worker itself works for there are at most its output and the ends that tell how far it is.
+  expect_lte(length(intersect(got$nested, grep("^pipe:", setdiff(got$own, before), value = TRUE))), 2L)
+  file.create(gate)
+  par_value(pooled)
+  while (par_more(first)) par_next(first)
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
