@@ -25,6 +25,12 @@ message_of <- function(cnd) {
   sub("\\s+$", "", paste(text, collapse = "\n"))
 }
 
+# Of a run that this process cannot go on with.
+format_owner <- function(pid, stored) {
+  how <- if (stored) "and what was stored or sent refers to nothing any more" else "from which this one was forked"
+  sprintf("process %s, %s", format_pid(pid), how)
+}
+
 # An error of ours without its traceback and advice.
 message_of_one <- function(cnd) {
   if (inherits(cnd, "regatta_error")) cnd$message else message_of(cnd)

@@ -292,6 +292,14 @@ error_owner <- function(pid = NA_integer_, call = NULL) {
   )
 }
 
+error_run_owner <- function(what, owner, pid, call = NULL) {
+  new_error(
+    "regatta_error_owner", sprintf("process %d cannot use this %s: it belongs to %s.", Sys.getpid(), what, owner),
+    pid = as.integer(pid), call = call,
+    body = "Take the value where it was begun, and store or send that."
+  )
+}
+
 # `log`: what the server has written.
 error_server <- function(what, reason, log = "", call = NULL) {
   message <- sprintf("the fork server of `cluster_local()` %s: %s.", what, sub("[.]$", "", reason))

@@ -22,6 +22,8 @@ run_new <- function(task, on, control, seed = rng_base(control$seed)) {
   control <- where$control
   offered <- workers_offered(on)
   run <- new.env(parent = emptyenv())
+  run$pid <- Sys.getpid()
+  run$mark <- .Call(ffi_process_mark)
   run$task <- task
   run$control <- control
   run$n <- task$n
@@ -274,6 +276,22 @@ run_result <- function(run) {
 
 run_failed <- function(run) {
   sort(as.numeric(names(run$errors)))
+}
+
+# Of a run under way: who can go on with it, in words, if that is not this process. One that is over is nothing
+# but values.
+run_owner <- function(run) {
+  if (isTRUE(run$closed)) {
+    return(NULL)
+  }
+  stored <- !.Call(ffi_encode_is_foreign, run$mark)
+  if (stored || run$pid != Sys.getpid()) format_owner(run$pid, stored)
+}
+
+# `what` is the user's object: "handle" or "stream".
+check_run_owner <- function(run, what, call) {
+  owner <- run_owner(run)
+  if (!is.null(owner)) signal_error(error_run_owner(what, owner, run$pid, call))
 }
 
 run_errors <- function(run) {

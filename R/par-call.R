@@ -24,11 +24,8 @@ evaluator_in <- function(env) {
 }
 
 par_value <- function(handle, timeout = Inf) {
-  if (!inherits(handle, "regatta_call")) {
-    abort_argument("handle", handle, "made by `par_call()`")
-  }
+  run <- check_handle(handle, sys.call())
   check_seconds(timeout, "timeout", zero = TRUE)
-  run <- handle$run
   if (!isTRUE(run$closed)) {
     settled <- run_guard(run, run_drive(run, .Call(ffi_clock) + timeout))
     if (!settled) {
@@ -44,15 +41,21 @@ par_value <- function(handle, timeout = Inf) {
 }
 
 par_done <- function(handle) {
-  if (!inherits(handle, "regatta_call")) {
-    abort_argument("handle", handle, "made by `par_call()`")
-  }
-  run <- handle$run
+  run <- check_handle(handle, sys.call())
   if (isTRUE(run$closed) || run$done > 0) {
     return(TRUE)
   }
   # Whatever has come is taken; nothing is waited for. What ends the run is told with the value.
   tryCatch(run_guard(run, run_drive(run, .Call(ffi_clock))), regatta_error = function(e) TRUE)
+}
+
+# Returns its run.
+check_handle <- function(handle, call, from = rlang::caller_env()) {
+  if (!inherits(handle, "regatta_call")) {
+    abort_argument("handle", handle, "made by `par_call()`", from)
+  }
+  check_run_owner(handle$run, "handle", call)
+  handle$run
 }
 
 # Seconds until the next look at something that has been waited for so long: what took long may be noticed a
@@ -63,7 +66,10 @@ poll_pause <- function(waited) {
 
 format.regatta_call <- function(x, ...) {
   run <- x$run
-  state <- if (!isTRUE(run$closed)) {
+  owner <- run_owner(run)
+  state <- if (!is.null(owner)) {
+    paste("belongs to", owner)
+  } else if (!isTRUE(run$closed)) {
     "running, or done and not yet asked for"
   } else if (run$done < 1) {
     "cancelled"

@@ -47,6 +47,7 @@ par_next <- function(stream) {
     stop(stream_is_over(stream), call. = FALSE)
   }
   run <- stream$run
+  check_run_owner(run, "stream", sys.call())
   index <- stream$taken + 1
   # Left by an error or an interrupt, it is closed.
   on.exit(run_close(run))
@@ -111,8 +112,10 @@ stream_refill <- function(stream) {
 format.regatta_stream <- function(x, ...) {
   stream <- x$stream
   taken <- if (is.null(stream$ended)) stream$taken else stream$ended
-  sprintf("<par_stream> %.0f of %.0f results taken%s", taken, stream$n,
-    if (is.null(stream$ended)) "" else ", then ended by a failure")
+  owner <- if (stream$n > 0) run_owner(stream$run)
+  sprintf("<par_stream> %.0f of %.0f results taken%s%s", taken, stream$n,
+    if (is.null(stream$ended)) "" else ", then ended by a failure",
+    if (is.null(owner)) "" else paste("; it belongs to", owner))
 }
 
 print.regatta_stream <- function(x, ...) {

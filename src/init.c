@@ -151,6 +151,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_log_sync, 1),
     ENTRY(ffi_memory_anon, 1),
     ENTRY(ffi_memory_keep_freed, 0),
+    ENTRY(ffi_process_mark, 0),
     ENTRY(ffi_memory_malloced, 0),
     ENTRY(ffi_memory_oom_kills, 0),
     ENTRY(ffi_posix_sem_close, 1),

@@ -38,3 +38,9 @@ SEXP ffi_memory_keep_freed(void) {
   rg_memory_keep_freed();
   return R_NilValue;
 }
+
+/* What is not a null pointer in this process and in its forks, and is one wherever it comes by serialisation. */
+SEXP ffi_process_mark(void) {
+  static int here;
+  return R_MakeExternalPtr(&here, R_NilValue, R_NilValue);
+}

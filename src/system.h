@@ -9,5 +9,6 @@ SEXP ffi_memory_anon(SEXP pid);
 SEXP ffi_memory_oom_kills(void);
 SEXP ffi_memory_malloced(void);
 SEXP ffi_memory_keep_freed(void);
+SEXP ffi_process_mark(void);
 
 #endif

@@ -28,6 +28,37 @@ test_that("a value can be asked for again, and may be NULL", {
   expect_identical(par_value(handle), par_value(handle))
 })
 
+test_that("a handle that was stored or sent, or is used by a fork, says whose it is", {
+  gate <- withr::local_tempfile()
+  handle <- par_call({
+    while (!file.exists(gate)) Sys.sleep(0.01)
+    "value"
+  }, .control = two_workers())
+  stream <- par_stream(1:3, identity, .control = two_workers())
+  uses <- list(function(x, y) par_value(x), function(x, y) par_done(x), function(x, y) par_next(y))
+  stored <- unserialize(serialize(list(handle, stream), NULL))
+  for (use in uses) {
+    err <- expect_error(use(stored[[1L]], stored[[2L]]), class = "regatta_error_owner")
+    expect_match(conditionMessage(err), sprintf("belongs to process %d, and what was stored or sent", Sys.getpid()))
+    expect_identical(err$pid, Sys.getpid())
+  }
+  for (x in stored) expect_output(print(x), "belongs to process [0-9]+, and what was stored")
+  forked <- par_lapply(uses, function(use) tryCatch(use(handle, stream), error = identity), .control = two_workers())
+  for (err in forked) {
+    expect_s3_class(err, "regatta_error_owner")
+    expect_match(conditionMessage(err), "cannot use this .* process [0-9]+, from which this one was forked")
+  }
+  text <- par_lapply(1, function(i) c(format(handle), format(stream)), .control = two_workers())[[1L]]
+  expect_match(text, "from which this one was forked")
+  # What is over is its value.
+  file.create(gate)
+  expect_identical(par_value(handle), "value")
+  expect_identical(par_value(unserialize(serialize(handle, NULL))), "value")
+  expect_match(format(handle), "done$")
+  expect_identical(list(par_next(stream), par_next(stream), par_next(stream)), list(1L, 2L, 3L))
+  expect_false(par_more(unserialize(serialize(stream, NULL))))
+})
+
 test_that("several calls run at once and are collected in any order", {
   handles <- lapply(1:4, function(i) par_call(i * 10L, .control = two_workers()))
   expect_identical(lapply(handles[4:1], par_value), list(40L, 30L, 20L, 10L))
