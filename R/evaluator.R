@@ -32,6 +32,7 @@ evaluate_begin <- function(control, seed, muffle = c(message = TRUE, warning = T
   evaluator$record <- evaluator$like <- NULL
   evaluator$muffle <- muffle
   evaluator$session <- FALSE
+  evaluator$expressions <- getOption("expressions")
   .Call(ffi_evaluator_begin, list(
     seed, control$retries > 0, control$retry_seed == "new", control$max_conditions
   ))
@@ -41,7 +42,8 @@ evaluate_begin <- function(control, seed, muffle = c(message = TRUE, warning = T
 #   take()   the next element and which try of it that is, c(element, try); NULL: there is none now
 #   tell(type, index, try, kind, times, payload)   a record: `type` and `kind` are numbers, see
 #            evaluate_event(); `times` start and end of an element that has ended
-#   cancelled(element)   whether the driver has interrupted it; NULL: never
+#   cancelled(element)   of an interrupt that has come: whether the driver has sent it; NA: for an element before;
+#            NULL: it never has
 # Payloads are encoded values (raw) or, with `settle`, the R objects themselves: c(copy, region), whether all shared
 # arrays in them become ordinary vectors, and the number of the last region of which they do not.
 evaluate_through <- function(take, tell, cancelled = NULL, settle = NULL) {
@@ -117,7 +119,16 @@ evaluate_on <- function(loop) {
     loop()
     TRUE
   }
-  while (!withRestarts(step(), regatta_next = function() FALSE)) next
+  if (evaluator$session) {
+    while (!withRestarts(step(), regatta_next = function() FALSE)) next
+  } else {
+    # What R has of that name leaves the worker's loop as well.
+    jumped <- function(...) {
+      keep_jump()
+      FALSE
+    }
+    while (!withRestarts(step(), regatta_next = function() FALSE, abort = jumped)) next
+  }
   TRUE
 }
 
@@ -186,9 +197,11 @@ plain_condition <- function(cnd) {
 }
 
 handle_error <- function(cnd) {
+  allow_expressions()
   # With the stack nearly full no more than this may succeed: see handle_overflow().
   evaluator$calls <- sys.calls()
   evaluator$frames <- sys.frames()
+  evaluator$error <- cnd
   key <- or_else(error_key(cnd, evaluator$calls, evaluator$frames), NULL)
   if (!is.null(key) && is_like(key, evaluator$frames)) {
     keep_like(cnd)
@@ -197,8 +210,16 @@ handle_error <- function(cnd) {
     keep_error(cnd, shown, interrupted = FALSE)
     evaluator$like <- or_else(like_error(key, shown), NULL)
   }
-  evaluator$calls <- evaluator$frames <- NULL
+  evaluator$calls <- evaluator$frames <- evaluator$error <- NULL
   invokeRestart("regatta_next")
+}
+
+# An element may have allowed fewer nested calls than it takes to describe its error and to go on: R lets some
+# hundred more be made while it signals that there are too many, and not a single one afterwards.
+allow_expressions <- function() {
+  if (!evaluator$session && getOption("expressions") < evaluator$expressions) {
+    options(expressions = evaluator$expressions)
+  }
 }
 
 # Many errors are those of the same line: what led to them is described once. `key` is all that the trace
@@ -265,22 +286,58 @@ keep_like <- function(cnd) {
 # After an infinite recursion R calls no handler on top of the full C stack, and a handler above
 # too many nested calls fails: the error is described when the stack is unwound.
 handle_overflow <- function(cnd) {
-  last <- max(length(evaluator$calls) - 2L, 0L)
-  shown <- user_frames(evaluator$calls, evaluator$frames, evaluator$depth + 1L, last)
-  evaluator$calls <- evaluator$frames <- NULL
-  keep_error(cnd, shown, interrupted = FALSE)
+  if (.Call(ffi_evaluator_is_sending) && is.null(evaluator$calls)) {
+    cnd <- with_message(cnd, paste(
+      "what the element has returned is nested too deeply to be sent to the session:", message_of(cnd)
+    ))
+  }
+  keep_unwound(cnd)
   FALSE
 }
 
-# The parent interrupts an element that is over its limit. An interrupt that comes when the element
-# has ended by itself must not hit the next one.
-handle_interrupt <- function(cnd) {
-  if (.Call(ffi_evaluator_cancelled)) {
-    shown <- handler_frames()
-    keep_error(cnd, shown, interrupted = TRUE)
-    invokeRestart("regatta_next")
+# Code of the element has left it, and the worker's loop, for the top level of R; R itself does when the
+# description of an error fails.
+keep_jump <- function() {
+  if (!is.null(evaluator$error)) {
+    return(keep_unwound(evaluator$error))
   }
-  if (!evaluator$session) tryInvokeRestart("resume")
+  interrupted <- isTRUE(.Call(ffi_evaluator_cancelled))
+  keep_unwound(simpleError(
+    "it has jumped to the top level of R, as `invokeRestart(\"abort\")` and C code can"
+  ), interrupted)
+}
+
+# The frames of the element are gone.
+keep_unwound <- function(cnd, interrupted = FALSE) {
+  allow_expressions()
+  last <- max(length(evaluator$calls) - 2L, 0L)
+  shown <- user_frames(evaluator$calls, evaluator$frames, evaluator$depth + 1L, last)
+  evaluator$calls <- evaluator$frames <- evaluator$error <- NULL
+  keep_error(cnd, shown, interrupted)
+}
+
+# The parent interrupts an element that is over its limit. An interrupt that comes when the element
+# has ended by itself must not hit the next one. One that the parent has not sent ends the element, as it ends
+# lapply(). One that is nothing but a condition, which code has signalled, has nothing that would go on.
+handle_interrupt <- function(cnd) {
+  if (evaluator$session || !"resume" %in% vapply(computeRestarts(), `[[`, "", 1L)) {
+    return(invisible())
+  }
+  cancelled <- .Call(ffi_evaluator_cancelled)
+  if (is.na(cancelled)) {
+    return(tryInvokeRestart("resume"))
+  }
+  if (!cancelled) {
+    cnd <- with_message(cnd, "it was interrupted, by its own code or by SIGINT from elsewhere, and not for a limit")
+  }
+  shown <- handler_frames()
+  keep_error(cnd, shown, interrupted = cancelled)
+  invokeRestart("regatta_next")
+}
+
+# A condition of R's, of the same class.
+with_message <- function(cnd, message) {
+  structure(class = class(cnd), list(message = message, call = NULL))
 }
 
 # The frames of the user's code at the time of the condition. Called by a function that

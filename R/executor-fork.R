@@ -92,7 +92,7 @@ fork_workers <- function(pool, workers, places, plan) {
 # Functions of a package are read from its file when they are first used. Those that a worker needs are
 # read before the fork: once, and not by every worker. Those that describe errors are many more than
 # those that run elements, and are read when a worker has sent the first one.
-code_of_errors <- c("handle_error", "handle_overflow", "handle_interrupt")
+code_of_errors <- c("handle_error", "handle_overflow", "handle_interrupt", "keep_jump")
 
 load_worker_code <- function() {
   if (length(the$code_loaded) == 0L) {
@@ -144,14 +144,18 @@ fork_worker_main <- function() {
   .Call(ffi_fork_worker_exit, 0L)
 }
 
-# R has written that the C stack has overflowed and has left all frames of the element.
-fork_worker_overflowed <- function() {
+# R has left all frames of the element: the C stack has `overflowed`, which R has written, or code has jumped.
+fork_worker_jumped <- function(overflowed) {
   plan <- the$plan
-  cnd <- simpleError(paste(
-    "segfault from C stack overflow: compiled code that the element has called recurses too deeply",
-    "(R code that does is told before)"
-  ))
-  keep_error(cnd, list(calls = list(), frames = list()), interrupted = FALSE)
+  if (overflowed) {
+    cnd <- simpleError(paste(
+      "segfault from C stack overflow: compiled code that the element has called recurses too deeply",
+      "(R code that does is told before)"
+    ))
+    keep_error(cnd, list(calls = list(), frames = list()), interrupted = FALSE)
+  } else {
+    keep_jump()
+  }
   evaluate_all(plan$loop)
   .Call(ffi_fork_worker_exit, 0L)
 }

@@ -174,10 +174,11 @@ static void channel_publish(void *state, rg_record *header, const rg_buffer *pay
   }
 }
 
-static int channel_cancelled(void *state, int64_t element) {
+static rg_cancel channel_cancelled(void *state, int64_t element) {
   (void)state;
   int64_t cancel = atomic_load(&worker.slot->cancel);
-  return !worker.settled && (cancel == element + 1 || cancel == RG_CLUSTER_CANCEL_ALL);
+  if (worker.settled) return RG_CANCEL_PASSED;
+  return cancel == element + 1 || cancel == RG_CLUSTER_CANCEL_ALL ? RG_CANCEL_THIS : RG_CANCEL_NONE;
 }
 
 /* The elements (numbers from 1) that the evaluator is to run next, and which try of each that is.

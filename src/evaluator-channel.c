@@ -65,14 +65,14 @@ static void channel_keep(void *state, const rg_record *header, SEXP object) {
   tell((SEXP)state, header, object);
 }
 
-static int channel_cancelled(void *state, int64_t element) {
+static rg_cancel channel_cancelled(void *state, int64_t element) {
   SEXP function = VECTOR_ELT((SEXP)state, CANCELLED);
-  if (function == R_NilValue) return 0;
+  if (function == R_NilValue) return RG_CANCEL_NONE;
   SEXP number = PROTECT(Rf_ScalarReal((double)element + 1));
   SEXP call = PROTECT(Rf_lang2(function, number));
-  int yes = Rf_asLogical(Rf_eval(call, R_BaseEnv)) == TRUE;
+  int yes = Rf_asLogical(Rf_eval(call, R_BaseEnv));
   UNPROTECT(2);
-  return yes;
+  return yes == NA_LOGICAL ? RG_CANCEL_PASSED : yes ? RG_CANCEL_THIS : RG_CANCEL_NONE;
 }
 
 SEXP ffi_evaluator_channel(SEXP functions) {

@@ -20,6 +20,7 @@ typedef struct state {
   int64_t generation; /* of the process that has it */
   int64_t element; /* -1 between elements */
   int32_t tries;
+  int sending; /* the element has returned, and its value is being encoded */
   int seeded, tell_tries, new_seed_on_retry;
   int32_t rng_kind, rng_base[6];
   int64_t rng_element; /* rng_stream is that of this element, -1: of none */
@@ -136,6 +137,7 @@ SEXP ffi_evaluator_is_copy(void) { return Rf_ScalarLogical(is_copy()); }
 
 static int next_element(void) {
   evaluator.element = evaluator.channel.next(evaluator.channel.state, &evaluator.tries);
+  evaluator.sending = 0;
   if (evaluator.element < 0) return 0;
   memset(evaluator.conditions, 0, sizeof evaluator.conditions);
   if (evaluator.seeded) seed_element();
@@ -195,6 +197,7 @@ static void publish_object(rg_record_type type, int kind, SEXP object) {
    ffi_evaluator_error() while the element is still the current one. */
 static void finish_element(rg_record_type type, SEXP result) {
   leave_if_copy();
+  evaluator.sending = type == RG_RECORD_VALUE;
   if (encode(result) && type == RG_RECORD_VALUE) warn_foreign(result);
   evaluator.channel.ended(evaluator.channel.state, evaluator.element);
   publish_suppressed();
@@ -266,8 +269,13 @@ SEXP ffi_evaluator_note(SEXP note) {
   return Rf_ScalarLogical(TRUE);
 }
 
+/* Of an interrupt: whether the parent has asked for it; NA: not for what runs now. */
 SEXP ffi_evaluator_cancelled(void) {
-  int yes = evaluator.element >= 0 &&
-            evaluator.channel.cancelled(evaluator.channel.state, evaluator.element);
-  return Rf_ScalarLogical(yes);
+  rg_cancel whose = evaluator.element < 0
+                        ? RG_CANCEL_PASSED
+                        : evaluator.channel.cancelled(evaluator.channel.state, evaluator.element);
+  return Rf_ScalarLogical(whose == RG_CANCEL_PASSED ? NA_LOGICAL : whose == RG_CANCEL_THIS);
 }
+
+/* Of an error: whether the element had returned, and its value cannot be sent. */
+SEXP ffi_evaluator_is_sending(void) { return Rf_ScalarLogical(evaluator.element >= 0 && evaluator.sending); }

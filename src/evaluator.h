@@ -9,6 +9,13 @@
 #include "ring.h"
 #include "shm-array.h"
 
+/* Whose an interrupt is. */
+typedef enum {
+  RG_CANCEL_NONE = 0, /* not the parent's: the element's own, or somebody else's */
+  RG_CANCEL_THIS,     /* the parent's, for this element */
+  RG_CANCEL_PASSED,   /* the parent's, for an element that has ended */
+} rg_cancel;
+
 /*
  * The C half of the evaluator (R half: R/evaluator.R): what happens between two elements
  * in a worker. It knows nothing of how elements reach the worker and results leave it;
@@ -22,8 +29,8 @@ typedef struct {
   void (*ended)(void *state, int64_t element);
   /* Hands a record over, or an arena span with it; may wait for room. */
   void (*publish)(void *state, rg_record *header, const rg_buffer *payload);
-  /* Whether the parent asked for this element to be interrupted. */
-  int (*cancelled)(void *state, int64_t element);
+  /* An interrupt has come while the element runs: whether the parent has asked for it. */
+  rg_cancel (*cancelled)(void *state, int64_t element);
   rg_arena *arena;    /* for large vectors, or NULL */
   int64_t share_from; /* bytes */
   /* Not NULL: what an element has to tell stays an R object and is handed over here; nothing is
@@ -45,6 +52,7 @@ SEXP ffi_evaluator_error(SEXP record);
 SEXP ffi_evaluator_condition(SEXP condition, SEXP kind);
 SEXP ffi_evaluator_note(SEXP note);
 SEXP ffi_evaluator_cancelled(void);
+SEXP ffi_evaluator_is_sending(void);
 SEXP ffi_evaluator_is_copy(void);
 
 /* What this process is at is put aside, and taken up again: it may run elements while it is at one. */

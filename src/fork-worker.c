@@ -176,9 +176,11 @@ static int64_t channel_next(void *state, int32_t *tries) {
   return element;
 }
 
-static int channel_cancelled(void *state, int64_t element) {
+/* One signal comes for each element that the parent has asked for, perhaps when that has ended. */
+static rg_cancel channel_cancelled(void *state, int64_t element) {
   (void)state;
-  return atomic_load(&worker.slot->cancel) == element;
+  int64_t asked = atomic_exchange(&worker.slot->cancel, -1);
+  return asked < 0 ? RG_CANCEL_NONE : asked == element ? RG_CANCEL_THIS : RG_CANCEL_PASSED;
 }
 
 /* How many bytes have ever been written to a stream, by this process and its children:
@@ -546,16 +548,24 @@ static void run_call(void *data) {
   Rf_eval(main->call, main->env);
 }
 
+/* The number of the try that runs now, among those of this worker; 0: none. */
+static int64_t running(void) {
+  return worker.slot && atomic_load(&worker.slot->current) >= 0 ? atomic_load(&worker.slot->begun) : 0;
+}
+
 /* A top level of its own: no handler, restart or on.exit() of the parent's frames below can
-   be reached from the worker. R jumps here when the C stack has overflowed; the element that was
-   running fails with that, and the worker goes on. */
+   be reached from the worker. R jumps here when the C stack has overflowed, and when code asks for the top
+   level itself; the element that was running fails with that, and the worker goes on. */
 void rg_fork_worker_run(SEXP call, SEXP env) {
   worker_call main = {call, env};
+  int64_t failed = 0;
   int done = R_ToplevelExec(run_call, &main);
-  while (!done && rg_fork_crash_overflowed()) {
-    main.call = PROTECT(Rf_lang1(Rf_install("fork_worker_overflowed")));
+  while (!done && running() > failed) {
+    failed = running();
+    SEXP overflowed = PROTECT(Rf_ScalarLogical(rg_fork_crash_overflowed()));
+    main.call = PROTECT(Rf_lang2(Rf_install("fork_worker_jumped"), overflowed));
     done = R_ToplevelExec(run_call, &main);
-    UNPROTECT(1);
+    UNPROTECT(2);
   }
   rg_fork_worker_leave(done ? 0 : 125);
 }

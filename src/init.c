@@ -69,6 +69,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_evaluator_condition, 2),
     ENTRY(ffi_evaluator_error, 1),
     ENTRY(ffi_evaluator_is_copy, 0),
+    ENTRY(ffi_evaluator_is_sending, 0),
     ENTRY(ffi_evaluator_note, 1),
     ENTRY(ffi_evaluator_pop, 0),
     ENTRY(ffi_evaluator_push, 0),

@@ -119,7 +119,7 @@ pipes_child <- function(pool, w) {
       if (record[[1L]] <= 2L) slot(0)
       parallel:::sendMaster(serialize(record, NULL))
     },
-    cancelled = function(element) identical(pool$slots[3, w], element)
+    cancelled = function(element) if (pool$slots[3, w] > 0) if (pool$slots[3, w] == element) TRUE else NA else FALSE
   )
   regatta:::evaluate_all(plan$loop)
   parallel:::mcexit()

@@ -1,0 +1,124 @@
+# Ends of an element that are neither a value nor an error that R has signalled: on forked workers, on those
+# that stand ready and on nodes.
+
+detritus <- detritus_snapshot()
+
+pool <- cluster_local(1L)
+nodes <- parallel::makeCluster(1L)
+places <- list(forked = NULL, pool = pool, nodes = nodes)
+
+# Element 2 of 4 evaluates `f()`, and the others are what they are: so the worker goes on with them.
+second <- function(f, on, ..., errors = "collect") {
+  environment(f) <- globalenv()
+  element <- eval(bquote(function(i) if (i == 2L) .(f)() else i), globalenv())
+  control <- par_control(
+    workers = if (is.null(on)) 1L, progress = FALSE, seed = FALSE, dump = "no", errors = errors, stderr = "drop", ...
+  )
+  suppressWarnings(par_lapply(1:4, element, .on = on, .control = control))
+}
+
+expect_fails <- function(f, message, where = names(places), class = NULL) {
+  for (place in where) {
+    got <- second(f, places[[place]])
+    expect_identical(got[-2L], list(1L, 3L, 4L), info = place)
+    expect_s3_class(got[[2L]], "regatta_error_element")
+    expect_match(conditionMessage(got[[2L]]), message, info = place)
+    if (!is.null(class)) expect_s3_class(got[[2L]], class)
+  }
+}
+
+test_that("a jump to the top level is the failure of its element, not the end of its worker", {
+  expect_fails(function() invokeRestart("abort"), "element 2 failed in worker [0-9]+: it has jumped to the top level")
+  # That of R itself.
+  last <- function() {
+    all <- computeRestarts()
+    invokeRestart(all[[length(all)]])
+  }
+  expect_fails(last, "it has jumped to the top level", c("forked", "pool"))
+  # In the code of handlers and of on.exit(), too.
+  expect_fails(function() tryCatch(stop("a"), error = function(e) invokeRestart("abort")), "it has jumped")
+  expect_fails(function() {
+    on.exit(invokeRestart("abort"))
+    stop("first")
+  }, "element 2 failed in worker [0-9]+: first")
+})
+
+test_that("a jump in an element that has the session's own process is the session's", {
+  control <- par_control(progress = FALSE, seed = FALSE)
+  on <- structure(list(), class = "regatta_session")
+  jumped <- withRestarts(
+    par_lapply(1:2, function(i) invokeRestart("abort"), .on = on, .control = control),
+    abort = function() "the session"
+  )
+  expect_identical(jumped, "the session")
+})
+
+test_that("an element that allows too few nested calls fails, and those after it have as many as before", {
+  few <- function() {
+    options(expressions = 25)
+    f <- function(n) if (n == 0) 0 else f(n - 1)
+    f(60)
+  }
+  expect_fails(few, "evaluation nested too deeply", class = "expressionStackOverflowError")
+})
+
+test_that("an interrupt that the session has not sent is the failure of its element", {
+  expect_fails(
+    function() {
+      rlang::interrupt()
+      "went on"
+    }, "it was interrupted, by its own code or by SIGINT from elsewhere", class = "interrupt"
+  )
+  expect_fails(function() {
+    tools::pskill(Sys.getpid(), tools::SIGINT)
+    for (i in 1:1000) Sys.sleep(0.01)
+    "went on"
+  }, "it was interrupted")
+  # As lapply() would be left.
+  caught <- tryCatch(second(function() rlang::interrupt(), NULL, errors = "stop"), interrupt = function(e) "caught")
+  expect_identical(caught, "caught")
+  # A handler of the element's own comes first; a mere condition ends nothing.
+  got <- second(function() tryCatch(rlang::interrupt(), interrupt = function(e) "own"), NULL)
+  expect_identical(got[[2L]], "own")
+  got <- second(function() {
+    signalCondition(structure(class = c("interrupt", "condition"), list()))
+    "went on"
+  }, NULL)
+  expect_identical(got[[2L]], "went on")
+})
+
+test_that("an interrupt for a limit is no other element's, and one of the element's own stays its own", {
+  slow <- function(i) {
+    if (i == 2L) for (k in 1:1000) Sys.sleep(0.05)
+    if (i == 3L) rlang::interrupt()
+    i
+  }
+  control <- par_control(
+    workers = 1L, progress = FALSE, seed = FALSE, dump = "no", errors = "collect", timeout = 0.3
+  )
+  got <- suppressWarnings(par_lapply(1:4, slow, .control = control))
+  expect_identical(got[c(1L, 4L)], list(1L, 4L))
+  expect_s3_class(got[[2L]], "regatta_error_timeout")
+  expect_s3_class(got[[3L]], "interrupt")
+})
+
+test_that("a value that is nested too deeply is the failure of its element, in words", {
+  deep <- function() {
+    x <- NULL
+    for (k in 1:1e5) x <- list(x)
+    x
+  }
+  expect_fails(deep, "what the element has returned is nested too deeply to be sent", class = "CStackOverflowError")
+  expect_fails(function() {
+    f <- function(n) f(n + 1)
+    f(1)
+  }, "element 2 failed in worker [0-9]+: (C stack|evaluation nested|infinite)")
+})
+
+parallel::stopCluster(pool)
+parallel::stopCluster(nodes)
+end_servers()
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})
