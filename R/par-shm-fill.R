@@ -34,7 +34,9 @@ shm_map2 <- function(x, y, f, type = shm_type_of(x, y), ..., .on = getOption("re
   }
   args <- list(...)
   check_dots(args, f, "f")
-  out <- array_like(x, check_type(type, !missing(type), "x"))
+  # Where one of them is of no type of arrays there is no wider one.
+  other <- if (typeof(x) %in% shm_types) "y" else "x"
+  out <- array_like(x, check_type(type, !missing(type), other))
   fill_parts(out, part_function2(f, x, y, ...), "shm_map2", sys.call(), .on, .control)
 }
 
@@ -50,11 +52,11 @@ array_like <- function(x, type) {
   new_shm_array(as.double(if (is.null(dim(x))) length(x) else dim(x)), type, dimnames(x), FALSE)
 }
 
-# The wider of two types.
+# The wider of two types; the one that is none of an array's, if there is one.
 shm_type_of <- function(x, y) {
   order <- c("raw", "logical", "integer", "double", "complex")
   types <- c(typeof(x), typeof(y))
-  types[[which.max(match(types, order, 0L))]]
+  types[[which.max(match(types, order, length(order) + 1L))]]
 }
 
 # A function of a range of positions; of the elements of `x` there if that is given.
@@ -190,5 +192,5 @@ fill_values <- function(values, range, x, verb) {
       length(values), if (verb == "shm_fill") "many positions" else "many elements"
     ), call. = FALSE)
   }
-  if (typeof(values) == typeof(x)) values else shm_values(values, x, "f()")
+  shm_values(values, x, "f()")
 }

@@ -11,6 +11,10 @@ Ops.shm_array <- function(e1, e2) {
   get(.Generic)(e1, e2)
 }
 
+# Where the other operand has a method of its own: that of arrays, which leads to it. R asks since 4.3; before, it
+# takes neither, with a warning.
+chooseOpsMethod.shm_array <- function(x, y, mx, my, cl, reverse) TRUE
+
 Math.shm_array <- function(x, ...) {
   x <- shm_plain(x)
   get(.Generic)(x, ...)
@@ -20,8 +24,11 @@ as.matrix.shm_array <- function(x, ...) {
   as.matrix(shm_copy(x), ...)
 }
 
-as.data.frame.shm_array <- function(x, ...) {
-  as.data.frame(shm_copy(x), ...)
+# The column of a vector has the name of the argument, which only this call tells.
+as.data.frame.shm_array <- function(x, ..., nm = deparse1(substitute(x))) {
+  force(nm)
+  x <- shm_copy(x)
+  if (is.null(dim(x))) as.data.frame(x, ..., nm = nm) else as.data.frame(x, ...)
 }
 
 as.vector.shm_array <- function(x, mode = "any") {
@@ -103,7 +110,37 @@ boxplot.shm_array <- function(x, ...) {
   boxplot(x, ...)
 }
 
-# Of the generics below, some give their argument where there is nothing to do: a copy.
+as.Date.shm_array <- function(x, ...) {
+  x <- shm_plain(x)
+  as.Date(x, ...)
+}
+
+as.POSIXct.shm_array <- function(x, tz = "", ...) {
+  x <- shm_plain(x)
+  as.POSIXct(x, tz, ...)
+}
+
+as.POSIXlt.shm_array <- function(x, tz = "", ...) {
+  x <- shm_plain(x)
+  as.POSIXlt(x, tz, ...)
+}
+
+# Of the generics below, some give their argument where there is nothing to do, or with it: a copy.
+
+sort.shm_array <- function(x, decreasing = FALSE, ...) {
+  x <- shm_copy(x)
+  sort(x, decreasing, ...)
+}
+
+rev.shm_array <- function(x) {
+  x <- shm_copy(x)
+  rev(x)
+}
+
+qqnorm.shm_array <- function(y, ...) {
+  y <- shm_copy(y)
+  qqnorm(y, ...)
+}
 
 Complex.shm_array <- function(z) {
   z <- shm_copy(z)

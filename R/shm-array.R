@@ -14,8 +14,8 @@ shm_array <- function(dim, type = shm_types, fill = NULL, dimnames = NULL) {
   }
   type <- check_choice(type, "type", shm_types)
   x <- new_shm_array(check_dim(dim), type, dimnames, reserved = TRUE)
-  if (length(fill) > 1L && length(fill) == length(x)) {
-    x[] <- shm_values(fill, x, "fill")
+  if (!is.null(fill) && length(fill) != 1L && length(fill) == length(x)) {
+    .Call(ffi_shm_array_assign, x, as.double(length(x)), list(NULL), shm_values(fill, x, "fill"))
   } else if (!is.null(fill)) {
     .Call(ffi_shm_array_fill, x, shm_values(fill, x, "fill", length = 1))
   }
@@ -26,8 +26,7 @@ shm_array <- function(dim, type = shm_types, fill = NULL, dimnames = NULL) {
 shm_array_like <- function(values, type, dimnames) {
   if (is.null(dimnames)) dimnames <- base::dimnames(values)
   x <- new_shm_array(as.double(base::dim(values)), type, dimnames, reserved = TRUE)
-  x[] <- shm_values(as.vector(values), x, "dim")
-  x
+  .Call(ffi_shm_array_assign, x, as.double(length(x)), list(NULL), shm_values(values, x, "dim"))
 }
 
 # One that is not `reserved` is to be written part by part, then reserved, and only then shown.
@@ -68,6 +67,10 @@ shm_values <- function(values, x, argument, length = NULL, call = rlang::caller_
     abort_argument(argument, values, must, call)
   }
   type <- typeof(x)
+  if (is_integer64(values)) {
+    must <- sprintf("numbers of type %s, not of class \"integer64\": what that keeps in doubles are no doubles", type)
+    abort_argument(argument, values, must, call, "`as.double()` or `as.integer()` makes numbers of it.")
+  }
   if (typeof(values) == type) {
     return(values)
   }
@@ -77,6 +80,8 @@ shm_values <- function(values, x, argument, length = NULL, call = rlang::caller_
   }
   as.vector(unclass(values), type)
 }
+
+is_integer64 <- function(x) is.double(x) && is.object(x) && inherits(x, "integer64")
 
 # Whether values of another type can be stored. A value that is missing is so in all types but raw.
 fits_type <- function(values, type) {
@@ -91,7 +96,7 @@ fits_type <- function(values, type) {
   }
   bare <- unclass(values)
   fits <- is.na(bare) & !is.nan(bare)
-  if (type == "integer" && is.double(bare) && !inherits(values, "integer64")) {
+  if (type == "integer" && is.double(bare)) {
     fits <- fits | (bare == trunc(bare) & abs(bare) <= .Machine$integer.max)
   }
   isTRUE(all(fits))
@@ -146,9 +151,36 @@ empty_arguments <- function(call) {
   vapply(as.list(call)[-1L], is_empty_argument, NA)
 }
 
+# Functions of R's own packages are written for vectors: replace(), ifelse(), pmin() and others assign to elements
+# of their argument and mean a copy of their own. But one such as `diag<-`() is called to change it. Whether such a
+# function does not assign on behalf of other code: `env` and `frame` are those of the code that assigns.
+assigns_to_copy <- function(env, frame) {
+  while (is_code_of_r(env) && frame > 0L) {
+    if (!is_replacement_call(sys.call(frame))) {
+      return(TRUE)
+    }
+    frame <- sys.parents()[[frame]]
+    env <- if (frame > 0L) sys.frame(frame) else globalenv()
+  }
+  FALSE
+}
+
+is_code_of_r <- function(env) {
+  top <- topenv(env)
+  isBaseNamespace(top) || (isNamespace(top) && getNamespaceName(top) %in% r_packages)
+}
+
+r_packages <- c("stats", "utils", "graphics", "grDevices", "methods", "tools", "splines", "stats4", "grid")
+
+is_replacement_call <- function(call) {
+  name <- call[[1L]]
+  if (is.call(name)) name <- name[[length(name)]] # base::`diag<-`
+  is.symbol(name) && grepl("<-", name, fixed = TRUE)
+}
+
 `[<-.shm_array` <- function(x, ..., value) {
-  if (!is_shm_array(x)) {
-    x <- drop_shm_class(x)
+  if (!is_shm_array(x) || assigns_to_copy(parent.frame(), sys.parent())) {
+    x <- if (is_shm_array(x)) shm_copy(x) else drop_shm_class(x)
     x[...] <- value
     return(x)
   }
@@ -161,8 +193,8 @@ empty_arguments <- function(call) {
 }
 
 `[[<-.shm_array` <- function(x, ..., value) {
-  if (!is_shm_array(x)) {
-    x <- drop_shm_class(x)
+  if (!is_shm_array(x) || assigns_to_copy(parent.frame(), sys.parent())) {
+    x <- if (is_shm_array(x)) shm_copy(x) else drop_shm_class(x)
     x[[...]] <- value
     return(x)
   }

@@ -60,6 +60,7 @@ test_that("values of another type say which type would do", {
   expect_identical(as.vector(got), sqrt(1:6))
   err <- expect_error(shm_fill(2, function(r) c("a", "b"), .control = two_workers()))
   expect_match(conditionMessage(err), "Arrays hold no strings")
+  expect_error(shm_fill(2, function(r) structure(r + 0, class = "integer64"), .control = two_workers()), "integer64")
 })
 
 test_that("two arrays are mapped into one", {

@@ -488,7 +488,10 @@ test_that("a type that was not given and cannot be is asked for", {
   withr::local_preserve_seed()
   expect_error(shm_array(array(c("a", "b"))), "`type` must be given.* where `dim` is of another type")
   expect_error(shm_map(letters, nchar), "`type` must be given.* where `x` is of another type")
-  expect_error(shm_map2(letters, letters, nchar), "`type` must be given")
+  expect_error(shm_map2(letters, letters, nchar), "`type` must be given.* where `x`")
+  expect_error(shm_map2(letters, 1, nchar), "`type` must be given.* where `x`", class = "regatta_error_argument")
+  expect_error(shm_map2(1:2, c("a", "b"), nchar), "`type` must be given.* where `y`")
+  expect_identical(shm_map2(letters, 2, function(a, b) nchar(a) * b, "double", .on = 1)[], rep(2, 26))
   expect_error(shm_map(letters, nchar, "character"), "`type` must be one of", class = "regatta_error_argument")
 })
 
