@@ -16,7 +16,8 @@ element_states <- c(pending = 0L, done = 1L, error = 2L, death = 3L, timeout = 4
 #   keyed               what its values are kept by in a checkpoint, see driver-checkpoint.R
 #   beside              how many runs of one worker are to be there at a time, this one among them
 #   limit_signal        the signal for an element over a limit, in place of the usual steps
-run_new <- function(task, on, control, seed = rng_base(control$seed)) {
+# `attended`: the run is driven from its beginning to its end, and not when the user asks for a value.
+run_new <- function(task, on, control, seed = rng_base(control$seed), attended = FALSE) {
   where <- where_to_run(on, control, task$call, isTRUE(task$inherit))
   on <- where$on
   control <- where$control
@@ -56,7 +57,7 @@ run_new <- function(task, on, control, seed = rng_base(control$seed)) {
   run$relay <- relay_new(control, task$names)
   run$executor <- new_executor(on, list(
     n = task$n, workers = run$places, control = control, seed = run$seed, share = run$share,
-    loop = task$loop, replay = task$replay, limited = limits_any(run)
+    loop = task$loop, replay = task$replay, limited = limits_any(run), attended = attended
   ))
   on.exit()
   run
@@ -109,7 +110,7 @@ run_guard <- function(run, code) {
 # From the first worker to the record of the run; leaves nothing behind, however it is left. `attempt` is told of the
 # run before anything is started.
 run_on <- function(task, on, control, seed, attempt = NULL) {
-  run <- run_new(task, on, control, seed)
+  run <- run_new(task, on, control, seed, attended = TRUE)
   if (!is.null(attempt)) attempt$run <- run
   on.exit(run_close(run))
   run$executor$guard({

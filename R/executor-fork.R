@@ -54,7 +54,8 @@ fork_pool_new <- function(plan, stand = NULL) {
     if (plan$control$shm) as.double(plan$control$shm_min) else Inf,
     copy_code(plan$control),
     plan$control$stdout != "drop", plan$control$stderr != "drop",
-    shm_limit(), shm_keep(), is.finite(plan$control$cpu_timeout), stand
+    shm_limit(), shm_keep(), is.finite(plan$control$cpu_timeout), stand, isFALSE(plan$attended),
+    plan$control$retries > 0
   ))
   if (is.integer(pool)) {
     signal_error(error_start(plan$workers, .Call(ffi_system_message, pool)))

@@ -48,9 +48,10 @@
 #   advice          what a user can do if no worker has started
 #
 # A plan is what an executor needs to know: n (elements), workers (how many places), control, seed (of
-# rng_base()), share (cores of a worker on this machine), `limited`, whether there are limits to watch,
-# and `loop`, a function without arguments that runs elements in a worker. For workers that do not
-# inherit the session also `replay` (FUN, args, X, env), to find what the loop needs.
+# rng_base()), share (cores of a worker on this machine), `limited`, whether there are limits to watch, `attended`,
+# FALSE if nobody may poll for long, so that workers with no more work are to end by themselves, and `loop`, a
+# function without arguments that runs elements in a worker. For workers that do not inherit the session also
+# `replay` (FUN, args, X, env), to find what the loop needs.
 #
 # In a worker evaluate_begin() and evaluate_all() of R/evaluator.R do everything else, with a channel:
 # the C struct of src/evaluator.h, or R functions given to evaluate_through().

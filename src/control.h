@@ -30,11 +30,12 @@ typedef struct {
   int32_t tries; /* which try it is; written by the parent before it is queued */
 } rg_task;
 
-/* How far a worker that outlives the run has done with it. */
+/* How far a worker that outlives the run has done with it, or one that does not, if nobody may look at the run. */
 typedef enum {
   RG_LEFT_NOT = 0,
   RG_LEFT,       /* the worker has */
   RG_LEFT_ALONE, /* while it waits it has nothing to end, so that nobody need wait until it has left */
+  RG_LEFT_FINISHED, /* the worker ends, with all that it has started, since the run has no more work */
 } rg_left;
 
 typedef struct {
@@ -46,7 +47,7 @@ typedef struct {
   _Atomic int32_t ended_by;    /* signal on which the worker killed its group, itself too */
   _Atomic int32_t waiting;     /* the worker sleeps until its control pipe has a byte */
   _Atomic int32_t damaged;     /* it has found something in its ring that it has not written */
-  _Atomic int32_t left;        /* rg_left, of a worker that outlives the run */
+  _Atomic int32_t left;        /* rg_left */
   _Atomic int32_t draining[RG_STREAMS];
   _Atomic int64_t drained[RG_STREAMS]; /* bytes the parent has read from the stream */
   _Atomic int32_t claim_size;
@@ -73,6 +74,7 @@ typedef struct {
   pthread_mutex_t lock;   /* robust: a worker that dies inside leaves it recoverable */
   rg_journal journal;     /* under `lock` */
   _Atomic int64_t head, tail; /* order[head..tail) are unclaimed; changed under `lock` */
+  _Atomic int64_t ended; /* of elements, the ends that workers have sent, but for those that may be tried again */
 } rg_control_shared;
 
 /* The block as one process has it: addresses and sizes are its own, out of reach of what others

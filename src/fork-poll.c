@@ -495,15 +495,21 @@ static void bury(batch *b, int w) {
   }
 }
 
+/* The dead come last: one that has finished has done so after all that the others have sent. */
 static void take_all(batch *b) {
-  for (int w = 0; w < b->pool->size && !is_full(b); w++) {
-    rg_worker *worker = &b->pool->workers[w];
+  rg_pool *pool = b->pool;
+  char *ended = R_alloc((size_t)pool->size + 1, 1);
+  memset(ended, 0, (size_t)pool->size + 1);
+  for (int w = 0; w < pool->size && !is_full(b); w++) {
+    rg_worker *worker = &pool->workers[w];
     if (worker->pid <= 0) continue;
     /* Asked before the rest is read: what a dead worker sent is complete. */
-    int ended = rg_fork_worker_has_ended(worker);
+    ended[w] = (char)rg_fork_worker_has_ended(worker);
     int news = take_worker(b, w);
-    while (ended && news && !is_full(b)) news = take_worker(b, w);
-    if (ended && !is_full(b)) bury(b, w);
+    while (ended[w] && news && !is_full(b)) news = take_worker(b, w);
+  }
+  for (int w = 0; w < pool->size && !is_full(b); w++) {
+    if (ended[w] && !rg_fork_worker_has_finished(pool, w)) bury(b, w);
   }
 }
 

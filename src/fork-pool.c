@@ -144,6 +144,18 @@ void rg_fork_pool_forget_all(const rg_pool *own) {
   pools = NULL;
 }
 
+int rg_fork_pool_has_ended(const rg_pool *pool) {
+  return pool->unattended && atomic_load(&pool->control->shared->ended) == pool->elements;
+}
+
+int rg_fork_worker_has_finished(const rg_pool *pool, int w) {
+  if (!pool->unattended || atomic_load(&pool->control->slots[w].left) != RG_LEFT_FINISHED) return 0;
+  for (int64_t e = 0; e < pool->elements; e++) {
+    if (!pool->settled[e]) return 0;
+  }
+  return 1;
+}
+
 /* A worker between two elements that has no children can start none any more: it sleeps, or
    runs nothing but the few lines that claim the next element. One that has ended by itself keeps
    its number, but has lost its children. */
@@ -158,7 +170,8 @@ static void kill_worker(rg_pool *pool, int w) {
   /* Memory that nobody will hear of: reserved for the element that it runs, or announced in
      what has not been read. */
   pool->lost_spans |= busy || unread;
-  worker->died = pool->stand ? rg_fork_worker_has_ended(worker) : rg_process_has_ended(pid);
+  int ended = pool->stand ? rg_fork_worker_has_ended(worker) : rg_process_has_ended(pid);
+  worker->died = ended && !rg_fork_worker_has_finished(pool, w);
   int parent = !worker->died && (busy || rg_process_has_children(pid));
   worker->idle = done && !parent && !worker->died && !worker->damaged && !pool->stand;
   if (worker->idle) worker->peak_bytes = rg_memory_peak(pid);
@@ -273,7 +286,7 @@ static rg_pool *new_pool(int64_t elements, int workers, int64_t batch, rg_stand 
 
 /* options: list(batch (0: grow), share_from (bytes, Inf: never), copy (rg_copy), send_stdout,
    send_stderr, limit (bytes of shared memory), keep (bytes kept warm), wants_cpu, stand (whose
-   workers take part, NULL: they are forked)). Returns an external pointer, or an errno: no descriptor or no memory is left. */
+   workers take part, NULL: they are forked), unattended, retries). Returns an external pointer, or an errno: no descriptor or no memory is left. */
 SEXP ffi_fork_pool_create(SEXP elements, SEXP workers, SEXP options) {
   double from = Rf_asReal(VECTOR_ELT(options, 1));
   double limit = Rf_asReal(VECTOR_ELT(options, 5));
@@ -292,6 +305,8 @@ SEXP ffi_fork_pool_create(SEXP elements, SEXP workers, SEXP options) {
   pool->arena->limit = limit < 9e18 ? (int64_t)limit : INT64_MAX;
   pool->arena->keep = (int64_t)Rf_asReal(VECTOR_ELT(options, 6));
   pool->wants_cpu = Rf_asLogical(VECTOR_ELT(options, 7)) == TRUE;
+  pool->unattended = stand == R_NilValue && Rf_asLogical(VECTOR_ELT(options, 9)) == TRUE;
+  pool->retries = Rf_asLogical(VECTOR_ELT(options, 10)) == TRUE;
   SEXP pointer = PROTECT(R_MakeExternalPtr(pool, R_NilValue, R_NilValue));
   R_RegisterCFinalizerEx(pointer, pool_finalize, TRUE);
   UNPROTECT(1);
@@ -301,12 +316,12 @@ SEXP ffi_fork_pool_create(SEXP elements, SEXP workers, SEXP options) {
 void rg_fork_pool_wake(rg_pool *pool) {
   rg_control *control = pool->control;
   int64_t queued = rg_queue_length(control);
-  int active = atomic_load(&control->shared->active);
+  int active = atomic_load(&control->shared->active), over = rg_fork_pool_has_ended(pool);
   for (int w = 0; w < pool->size; w++) {
     rg_slot *slot = &control->slots[w];
     if (pool->workers[w].pid <= 0 || !atomic_load(&slot->waiting)) continue;
     int room = atomic_load(&slot->current) >= 0 && rg_ring_unread(&slot->ring) < RG_RING_SIZE / 2;
-    int work = atomic_load(&slot->current) < 0 && queued > 0 && w < active;
+    int work = atomic_load(&slot->current) < 0 && (over || (queued > 0 && w < active));
     if (!room && !work) continue;
     atomic_store(&slot->waiting, 0);
     if (!rg_fd_is(pool->workers[w].wake, pool->workers[w].wake_pipe)) continue;

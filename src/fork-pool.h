@@ -60,6 +60,8 @@ typedef struct rg_pool {
   int lost_spans;  /* a worker was killed: it may have reserved memory in vain */
   rg_copy copy;
   int wants_cpu;   /* workers note the CPU time at which an element begins */
+  int unattended;  /* nobody may look for long: workers end by themselves when there is no more work */
+  int retries;     /* an error need not be the end of an element */
   int64_t share_from;
   rg_stream_mode streams[RG_STREAMS];
   int size;
@@ -78,6 +80,12 @@ rg_pool *rg_fork_pool_borrow(SEXP pointer);
 
 /* Parent: wakes workers that sleep although there is work, room or an end. */
 void rg_fork_pool_wake(rg_pool *pool);
+
+/* Whether a worker's elements have ended, all that the run has, in an unattended run. Both sides. */
+int rg_fork_pool_has_ended(const rg_pool *pool);
+
+/* Parent: whether the worker in a slot has ended for that reason: it is collected with the pool. */
+int rg_fork_worker_has_finished(const rg_pool *pool, int w);
 
 /* Raises the R error for a lock of the queue that is none any more. */
 void rg_fork_pool_overwritten(void);

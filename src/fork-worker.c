@@ -119,6 +119,17 @@ static void leave_if_unfit(int between) {
 /* Set for workers that outlive the run; those that do not are ended by the parent. */
 static int is_over(void) { return atomic_load(&worker.pool->control->shared->over); }
 
+/* A run that nobody may look at for long keeps no process, which would hold open what connections the session
+   has had at the fork. */
+static void leave_if_finished(int64_t now) {
+  if (worker.outlives || !rg_fork_pool_has_ended(worker.pool)) return;
+  rg_process_flush_stdout();
+  rg_process_end_children();
+  atomic_store(&worker.slot->left, RG_LEFT_FINISHED);
+  ring_doorbell(now);
+  rg_process_leave(0);
+}
+
 /* The next element, from the claim or the queue; -1 when the run is over. Sleeps while there is
    none. */
 static int64_t next_claimed(int64_t now) {
@@ -129,6 +140,7 @@ static int64_t next_claimed(int64_t now) {
     if (element >= 0) return element;
     if (is_over()) return -1;
     if (claim_batch(now) > 0) continue;
+    leave_if_finished(now);
     if (worker.outlives) {
       atomic_store(&worker.slot->left, rg_fork_member_is_clean() ? RG_LEFT_ALONE : RG_LEFT_NOT);
     }
@@ -295,6 +307,9 @@ static void channel_publish(void *state, rg_record *header, const rg_buffer *pay
   if (ends_element) task->bytes = (int64_t)payload->size;
   if (payload->size <= RG_RECORD_MAX || !store(header, payload)) commit_parts(header, payload);
   if (ends_element) atomic_store(&worker.slot->current, -1);
+  if (header->type == RG_RECORD_VALUE || (ends_element && !worker.pool->retries)) {
+    atomic_fetch_add(&worker.pool->control->shared->ended, 1);
+  }
   /* The parent is told of values from time to time, of everything else at once. */
   if (header->type != RG_RECORD_VALUE || task->end - worker.rung > RG_BATCH_NS ||
       rg_ring_unread(&worker.slot->ring) > RG_RING_SIZE / 2) {

@@ -66,7 +66,8 @@ int main(void) {
               "under the lock"),
         FIELD(rg_control_shared, head, "the first place of `order` that is not claimed",
               "under the lock"),
-        FIELD(rg_control_shared, tail, "the place after the last", "under the lock"));
+        FIELD(rg_control_shared, tail, "the place after the last", "under the lock"),
+        FIELD(rg_control_shared, ended, "ends of elements that workers have sent", "workers"));
   TABLE(rg_task, "the last try of an element; the record of a run is made from it",
         FIELD(rg_task, start, "start, monotonic ns; 0: never begun", "the worker that runs it"),
         FIELD(rg_task, end, "end, monotonic ns; 0: not finished", "likewise"),
@@ -83,7 +84,7 @@ int main(void) {
               "worker"),
         FIELD(rg_slot, waiting, "the worker sleeps until it is woken", "both"),
         FIELD(rg_slot, damaged, "it has found in its ring what it has not written", "worker"),
-        FIELD(rg_slot, left, "of one that outlives the run: 1 it has done with it, 2 nothing is to be ended first", "worker"),
+        FIELD(rg_slot, left, "of one that outlives the run: 1 it has done with it, 2 nothing is to be ended first; 3: another ends, as there is no more work", "worker"),
         FIELD(rg_slot, draining, "for each stream: it is being read", "parent"),
         FIELD(rg_slot, drained, "for each stream: bytes read from it", "parent"),
         FIELD(rg_slot, claim_size, "size of the claim", "worker; parent after its death"),

@@ -37,7 +37,7 @@ queue_code <- function(frame = parent.frame()) {
     "void overwrite_number(int *elements, int *place, double *number, int *claimed) {",
     "  size_t capacity = 1, slot = up(1065064);",
     "  while (capacity < (size_t)*elements) capacity *= 2;",
-    "  char *order = find() + up(96) + up(32 * (size_t)*elements), *slots = order + up(8 * capacity);",
+    "  char *order = find() + up(104) + up(32 * (size_t)*elements), *slots = order + up(8 * capacity);",
     "  if (!*claimed) ((int64_t *)order)[*place] = (int64_t)*number;",
     "  for (int w = 0; *claimed && w < 2; w++) {",
     "    ((int64_t *)(slots + w * slot + 88))[*place] = (int64_t)*number;",
