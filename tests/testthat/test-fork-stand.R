@@ -40,8 +40,13 @@ local_slow_package <- function(places, frame = parent.frame()) {
   slow_at("run")
 }
 
+# "" of a process that has ended meanwhile.
 started_by <- function(pid) {
-  bytes <- readBin(file.path("/proc", pid, "cmdline"), "raw", 4096L)
+  path <- file.path("/proc", pid, "cmdline")
+  bytes <- tryCatch(suppressWarnings(readBin(path, "raw", 4096L)), error = function(e) raw())
+  if (length(bytes) == 0L) {
+    return("")
+  }
   utils::tail(strsplit(rawToChar(replace(bytes, bytes == 0, charToRaw(" "))), " ")[[1L]], 1L)
 }
 
