@@ -110,6 +110,9 @@ boxplot.shm_array <- function(x, ...) {
   boxplot(x, ...)
 }
 
+# What match() and %in% compare: text for other classes, which is neither TRUE for 1 nor 0.1 + 0.2 for itself.
+mtfrm.shm_array <- function(x) shm_plain(x)
+
 as.Date.shm_array <- function(x, ...) {
   x <- shm_plain(x)
   as.Date(x, ...)

@@ -104,6 +104,17 @@ test_that("functions of R that are called to change the array do, and so does co
   expect_identical(same[], -c(1, 2, 3, 4))
 })
 
+test_that("elements are found by their value, not by their text", {
+  for (v in list(c(0.1 + 0.2, 1, NA), c(TRUE, NA, FALSE), 3:1, c(1 + 0i, 2i, NA), as.raw(1:3))) {
+    x <- shared(v)
+    for (table in list(c(0.3, 1, 2), c(TRUE, FALSE), 1:3, c("TRUE", "1"), c(1 + 0i, 2i), NA, list(1, 2L), as.raw(2))) {
+      expect_identical(match(x, table), match(v, table), info = paste(typeof(v), typeof(table)))
+      expect_identical(match(table, x), match(table, v), info = paste(typeof(v), typeof(table)))
+    }
+    expect_identical(x %in% x, rep(TRUE, 3))
+  }
+})
+
 test_that("sorting, dates, columns and lists of values are those of the ordinary vector", {
   functions <- list(
     function(x) sort(x, partial = 2), function(x) sort(x, index.return = TRUE), function(x) sort(x, decreasing = TRUE),
