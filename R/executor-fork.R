@@ -3,11 +3,23 @@
 
 executor_fork <- function(plan) {
   pool <- fork_pool_new(plan)
-  fork_pool_executor(
+  session <- NULL # as it is when the first workers are forked
+  executor <- fork_pool_executor(
     pool, "fork",
-    begin = function(workers, places) fork_workers(pool, workers, places, plan),
+    begin = function(workers, places) {
+      plan$session <- session
+      if (is.null(session)) session <<- session_take(plan$replay)
+      fork_workers(pool, workers, places, plan)
+    },
     look = function(timeout) .Call(ffi_fork_poll, pool, timeout)
   )
+  end <- executor$stop
+  executor$stop <- function() {
+    ended <- end()
+    if (!is.null(session)) session_drop(session)
+    ended
+  }
+  executor
 }
 
 # An executor on a pool, however its workers are born: `begin` returns events of who has joined and who
@@ -162,6 +174,7 @@ fork_worker_jumped <- function(overflowed) {
 }
 
 fork_worker_prepare <- function(plan) {
+  if (!is.null(plan$session)) session_put(plan$session)
   fork_worker_isolate()
   fork_worker_share(plan)
 }

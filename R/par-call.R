@@ -8,9 +8,10 @@ call_begin <- function(expr, env, on, control, call, ...) {
   control <- check_control(control, 1, call = call)
   evaluate <- evaluator_in(env)
   X <- list(expr)
+  tries <- if (control$retries > 0) evaluator_again(env) else evaluate
   task <- list(
     verb = "par_call", call = call, n = 1L, names = NULL,
-    loop = map_loop(X, evaluate, list()),
+    loop = map_loop(X, tries, list()),
     replay = list(X = X, FUN = evaluate, args = list(), env = env), ...
   )
   run <- run_new(task, on, control)
@@ -21,6 +22,20 @@ call_begin <- function(expr, env, on, control, call, ...) {
 evaluator_in <- function(env) {
   force(env)
   function(code) eval(code, env)
+}
+
+# As above, for a worker. What a try has assigned there is not seen by the next.
+evaluator_again <- function(env) {
+  force(env)
+  before <- NULL
+  function(code) {
+    if (is.null(before)) {
+      before <<- frames_take(frames_of(list(), env))
+    } else {
+      frames_put(before)
+    }
+    eval(code, env)
+  }
 }
 
 par_value <- function(handle, timeout = Inf) {

@@ -10,6 +10,7 @@
 #include "evaluator.h"
 #include "fork-pool.h"
 #include "fork-server.h"
+#include "fork-variables.h"
 #include "h5-entry.h"
 #include "link-entry.h"
 #include "log-entry.h"
@@ -214,6 +215,9 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_threads_share_now, 0),
     ENTRY(ffi_threads_share_settle, 0),
     ENTRY(ffi_uncompress_chars, 2),
+    ENTRY(ffi_variables_drop, 1),
+    ENTRY(ffi_variables_put, 3),
+    ENTRY(ffi_variables_take, 2),
     ENTRY(ffi_workers_available, 1),
     {NULL, NULL, 0},
 };

@@ -5,6 +5,9 @@
 # In the headers of R < 4.4 the API's MAYBE_SHARED() and NO_REFERENCES() are macros over this one.
 symbols_of_macros <- "REFCNT"
 
+# R < 4.6 has no API that looks at a variable without forcing a promise.
+symbols_of_older_r <- c("PRENV", "PRVALUE", "R_PromiseExpr", "Rf_findVarInFrame")
+
 unmapped <- function(names) sub("^Rf_", "", sub("_$", "", sub("^_", "", names)))
 
 read_symbols <- function(library, which) {
@@ -28,7 +31,8 @@ read_api <- function(path) {
 # Names among `used` that R exports and does not offer.
 nonapi_symbols <- function(used, exported, api) {
   from_r <- intersect(used, exported)
-  sort(from_r[!unmapped(from_r) %in% api & !from_r %in% symbols_of_macros])
+  known <- c(symbols_of_macros, if (getRversion() < "4.6") symbols_of_older_r)
+  sort(from_r[!unmapped(from_r) %in% api & !from_r %in% known])
 }
 
 check_nonapi <- function(library, api = "tools/r-api.txt") {
