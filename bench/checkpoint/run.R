@@ -1,6 +1,7 @@
 # Claim: a checkpoint costs less than 5 % of a map of elements of 1 ms, keys, records and the disk included. The same
 # map without one is measured in turns with it; each time the folder is new.
 source("bench/bench.R")
+source("bench/fork-common/peers.R")
 
 rounds <- if (bench_short) 9L else 31L
 n <- if (bench_short) 1000L else 4000L
