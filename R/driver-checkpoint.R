@@ -20,6 +20,8 @@ checkpoint_open <- function(task, control, seed) {
   point$code <- key_of(point$parts)
   point$setting <- control$seed
   point$seed <- checkpoint_seed(point, seed, task$call)
+  # In every record, so that no damage to one costs the others.
+  point$of <- list(code = point$code, seed = point$seed, setting = point$setting)
   point$keys <- checkpoint_keys(task, point)
   values <- log$records$type != log_types[["call"]]
   point$rows <- which(values)[match(point$keys, log$records$key[values])]
@@ -52,7 +54,8 @@ checkpoint_seed <- function(point, seed, call) {
   before <- NULL
   # Each call has written one; of a damaged one the next tells the same, and so does each value.
   for (row in c(rev(calls), setdiff(seq_len(nrow(log$records)), calls))) {
-    before <- log_read(log, row, values = FALSE)[[1L]]$facts
+    facts <- log_read(log, row, values = FALSE)[[1L]]$facts
+    before <- facts$of
     if (!is.null(before)) break
   }
   if (is.null(before)) {
@@ -62,7 +65,7 @@ checkpoint_seed <- function(point, seed, call) {
   taken <- isTRUE(point$setting) && isTRUE(before$setting)
   same_seed <- taken || identical(list(point$setting, seed), list(before$setting, before$seed))
   changes <- c(
-    if (!identical(before$code, point$code)) checkpoint_changes(before$parts, point$parts),
+    if (!identical(before$code, point$code)) checkpoint_changes(facts$parts, point$parts),
     if (!same_seed) "the seed"
   )
   if (length(changes) > 0L) {
@@ -91,15 +94,10 @@ checkpoint_keys <- function(task, point) {
   vapply(text, rlang::hash, "", USE.NAMES = FALSE)
 }
 
-# What every record has to say of the call, so that no damage to one record costs the others.
-checkpoint_facts <- function(point, ...) {
-  list(code = point$code, seed = point$seed, setting = point$setting, when = as.numeric(Sys.time()), ...)
-}
-
 checkpoint_begin <- function(point, task, control) {
-  facts <- checkpoint_facts(
-    point, parts = point$parts, verb = task$verb, call = format_call(task$call, 200L), n = task$n, pid = Sys.getpid(),
-    host = Sys.info()[["nodename"]]
+  facts <- list(
+    of = point$of, parts = point$parts, verb = task$verb, call = format_call(task$call, 200L), n = task$n,
+    when = Sys.time(), pid = Sys.getpid(), host = Sys.info()[["nodename"]]
   )
   wrote <- log_append(point$log, "call", point$code, 0, facts)
   if (is_log_failure(wrote)) signal_error(error_checkpoint_open(point$log$folder, wrote, task$call))
@@ -154,34 +152,43 @@ checkpoint_tell <- function(run, event) {
 }
 
 # Values have arrived: `event` is as it comes from the executor. If Ctrl-C comes in between, all of them are written
-# again when the run is closed.
+# again when the run is closed. This is done for every element, while workers may want the processor.
 checkpoint_keep <- function(run, event) {
   point <- run$checkpoint
   if (is.null(point)) {
     return(invisible())
   }
-  for (k in seq_along(event$index)) {
-    i <- event$index[[k]]
-    key <- as.character(i)
-    row <- if (!is.null(event$worker)) run$workers$rows[[event$worker[[k]]]]
-    facts <- checkpoint_facts(
-      point, name = checkpoint_name(point, i), seconds = event$end[[k]] - event$start[[k]],
-      bytes = event$bytes[[k]], try = event$try[[k]], pid = row$pid, host = row$host, told = point$told[[key]]
-    )
-    wrote <- tryCatch(
-      log_append(point$log, "value", point$keys[[i]], i, facts, event$values[[k]]),
-      error = function(e) list(operation = conditionMessage(e), errno = 0L, holder = 0L)
-    )
-    if (is_log_failure(wrote)) checkpoint_fail(run, i, wrote)
-    if (length(point$told) > 0L) point$told[[key]] <- NULL
+  numbers <- rbind(unclass(Sys.time()), event$end - event$start, event$bytes, event$try, checkpoint_pids(run, event))
+  k <- 0L
+  n <- length(event$index)
+  keep <- function() {
+    while (k < n) {
+      k <<- k + 1L
+      i <- event$index[[k]]
+      told <- if (length(point$told) > 0L) point$told[[as.character(i)]]
+      facts <- list(of = point$of, numbers = numbers[, k], name = point$names[i], told = told)
+      wrote <- log_append(point$log, "value", point$keys[[i]], i, facts, event$values[[k]], event$bytes[[k]])
+      if (is_log_failure(wrote)) checkpoint_fail(run, i, wrote)
+      if (!is.null(told)) point$told[[as.character(i)]] <- NULL
+    }
+  }
+  # A value that cannot be serialised costs no other.
+  while (k < n) {
+    tryCatch(keep(), error = function(e) {
+      checkpoint_fail(run, event$index[[k]], list(operation = conditionMessage(e), errno = 0L, holder = 0L))
+    })
   }
   point$kept[[length(point$kept) + 1L]] <- event$index
   point$due <- min(point$due, .Call(ffi_clock) + checkpoint_sync_after)
 }
 
-checkpoint_name <- function(point, i) {
-  name <- point$names[i]
-  if (length(name) == 1L && !is.na(name) && nzchar(name)) name
+# What stands in the record of a value as `numbers`.
+checkpoint_numbers <- c("when", "seconds", "bytes", "try", "pid")
+
+checkpoint_pids <- function(run, event) {
+  workers <- unique(event$worker)
+  pids <- vapply(run$workers$rows[workers], function(row) as.double(row$pid), 0)
+  pids[match(event$worker, workers)]
 }
 
 # The map goes on: its values are worth more than the log. Later ones are tried again, since room may come.

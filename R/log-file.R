@@ -39,21 +39,23 @@ log_holder <- function(folder) {
   if (length(text) == 1L) shorten(text, 100L) else "another process"
 }
 
-# TRUE, or a failure; a jump, as by Ctrl-C, leaves no part of a record. An object that would make a record of more
-# than `large` bytes is put into a file of its own, and `facts` alone into the record.
-log_append <- function(log, type, key, index, facts, value = NULL, large = log_large) {
-  if (type == "value" && utils::object.size(value) >= large) {
-    name <- paste0(key, ".value")
-    sums <- .Call(ffi_log_file_write, log$folder, name, value)
-    if (is_log_failure(sums)) {
-      return(sums)
+# TRUE, or a failure; a jump, as by Ctrl-C, leaves no part of a record. A value that would make a record of more
+# than log_large bytes is put into a file of its own, and `facts` alone into the record; `bytes` is what is known of
+# its size.
+log_append <- function(log, type, key, index, facts, value = NULL, bytes = 0) {
+  if (bytes < log_large) {
+    payload <- serialize(list(facts = facts, value = value), NULL, xdr = FALSE)
+    if (length(payload) < log_large || type == "call") {
+      return(.Call(ffi_log_append, log$pointer, log_types[[type]], key, index, payload))
     }
-    type <- "file"
-    facts$file <- list(name = name, size = sums[[1L]], sum = sums[[2L]])
-    value <- NULL
   }
-  payload <- serialize(list(facts = facts, value = value), NULL, xdr = FALSE)
-  .Call(ffi_log_append, log$pointer, log_types[[type]], key, index, payload)
+  name <- paste0(key, ".value")
+  sums <- .Call(ffi_log_file_write, log$folder, name, value)
+  if (is_log_failure(sums)) {
+    return(sums)
+  }
+  facts$file <- list(name = name, size = sums[[1L]], sum = sums[[2L]])
+  log_append(log, "file", key, index, facts)
 }
 
 # Bytes from which on a value has a file of its own.

@@ -13,17 +13,18 @@ par_log <- function(dir) {
   facts <- lapply(log_read(log, rows, values = FALSE), `[[`, "facts")
   rows <- rows[lengths(facts) > 0L]
   facts <- facts[lengths(facts) > 0L]
-  number <- function(name) vapply(facts, function(x) if (is.null(x[[name]])) NA_real_ else as.double(x[[name]]), 0)
-  text <- function(name) vapply(facts, function(x) if (is.null(x[[name]])) NA_character_ else x[[name]], "")
+  number <- function(name) vapply(facts, function(x) x$numbers[[match(name, checkpoint_numbers)]], 0)
   size <- function(x, i) if (is.null(x$file)) records$size[rows[[i]]] else x$file$size
   table <- data.frame(
-    index = records$index[rows], name = text("name"), when = as.POSIXct(number("when"), origin = "1970-01-01"),
+    index = records$index[rows], name = vapply(facts, log_name, ""), when = as.POSIXct(number("when"), origin = "1970-01-01"),
     seconds = number("seconds"), bytes = as.double(mapply(size, facts, seq_along(facts))), try = number("try"),
-    pid = number("pid"), warnings = as.double(vapply(facts, log_warnings, 0))
+    pid = number("pid"), warnings = vapply(facts, log_warnings, 0)
   )
   attr(table, "damaged") <- log$damaged
   table
 }
+
+log_name <- function(facts) if (length(facts$name) == 1L && !facts$name %in% "") facts$name else NA_character_
 
 # Of one element: those that were kept, and those of which only the number is known.
 log_warnings <- function(facts) {
