@@ -10,7 +10,8 @@
 # loaded; `analyses`, which names code takes from elsewhere, by the code; `places`, classes of which it is
 # known that there is an executor for them; `defaults`, what par_control() gives without arguments;
 # `master`, of a node of a cluster, its connection to the session and the socket of that, list(id, socket);
-# `h5_caches`, caches of matrices in files, by their id.
+# `h5_caches`, caches of matrices in files, by their id; of a worker that stands ready between runs `settings`,
+# its options and the like as last looked at, and `attached`, the search path without what the last run needed.
 the <- new.env(parent = emptyenv())
 the$last <- NULL
 the$plan <- NULL
@@ -32,3 +33,5 @@ the$places <- character()
 the$defaults <- NULL
 the$master <- NULL
 the$h5_caches <- new.env(parent = emptyenv())
+the$settings <- NULL
+the$attached <- NULL

@@ -58,7 +58,10 @@ error_of_record <- function(record, message, index, name, pid, try, call) {
   cnd <- new_error(
     c(record$class, "regatta_error_element"), message,
     index = as.integer(index), name = name, pid = as.integer(pid), try = as.integer(try),
-    body = c(format_innermost(record$trace, 10L), nested_calls(record$cnd), lost_fields(record$lost)),
+    body = c(
+      format_innermost(record$trace, 10L), nested_calls(record$cnd), lost_fields(record$lost),
+      unsent_variable(record$unsent)
+    ),
     trace = record$trace, parent = record$cnd, call = call
   )
   cnd["dump"] <- list(record$dump)
@@ -84,6 +87,16 @@ lost_fields <- function(paths) {
       "NULL here, since it has no meaning outside the process of the worker: %s.",
       paste(paths, collapse = ", ")
     )
+  }
+}
+
+unsent_variable <- function(name) {
+  if (!is.null(name)) {
+    sprintf(paste(
+      "`%s` is a variable of the session's workspace that was not sent to the worker: code that is looked at",
+      "before it runs does not show that it needs it. Give it to the function as an argument, name it in its code,",
+      "or send it to all workers by `parallel::clusterExport()`."
+    ), name)
   }
 }
 

@@ -1,9 +1,10 @@
 # What the code of a task finds in the workspace and in attached packages. Workers that were not
 # forked have neither.
 
-# list(variables, packages): the variables of the workspace that the functions and expressions in
-# `code` use, those that they use included, and the packages to attach. `env` is where expressions
-# are evaluated, NULL the workspace.
+# list(variables, packages, unsent): the variables of the workspace that the functions and expressions in
+# `code` use, those that they use included, and its methods and classes, of which code shows no name; the
+# packages to attach, as they are on the search path; the names of all other variables. `env` is where
+# expressions are evaluated, NULL the workspace.
 globals_of <- function(code, env = NULL) {
   if (!has_globals()) {
     warning(warning_globals())
@@ -13,12 +14,33 @@ globals_of <- function(code, env = NULL) {
   found$variables <- list()
   found$homes <- character()
   found$seen <- character()
-  for (x in code) {
-    envir <- if (is.function(x)) code_environment(x) else if (is.null(env)) globalenv() else env
-    # It warns of `...` in a function that has got it from one around it.
-    suppressWarnings(globals_scan(found, x, envir))
+  workspace <- ls(globalenv(), all.names = TRUE, sorted = FALSE)
+  # It warns of `...` in a function that has got it from one around it.
+  suppressWarnings({
+    for (x in code) {
+      envir <- if (is.function(x)) code_environment(x) else if (is.null(env)) globalenv() else env
+      globals_scan(found, x, envir)
+    }
+    for (name in workspace_methods(workspace)) globals_add(found, name, globalenv())
+  })
+  list(
+    variables = found$variables, packages = in_search_order(setdiff(found$homes, c("", "workspace"))),
+    unsent = setdiff(workspace, names(found$variables))
+  )
+}
+
+# With what they have attached themselves, without what every R process attaches.
+in_search_order <- function(packages) {
+  packages <- setdiff(packages, default_packages())
+  if (length(packages) == 0L) {
+    return(packages)
   }
-  list(variables = found$variables, packages = setdiff(found$homes, c("", "workspace", default_packages())))
+  depends <- lapply(packages, function(package) {
+    get0(".Depends", as.environment(paste0("package:", package)), inherits = FALSE)
+  })
+  packages <- setdiff(unique(c(packages, unlist(depends))), default_packages())
+  at <- match(paste0("package:", packages), search())
+  packages[order(at)][seq_len(sum(!is.na(at)))]
 }
 
 has_globals <- function() requireNamespace("globals", quietly = TRUE)
@@ -34,21 +56,52 @@ globals_scan <- function(found, x, env) {
     return(invisible())
   }
   found$seen <- c(found$seen, address)
-  for (name in globals_names(x, env)) {
-    where <- find_home(name, env)
-    home <- if (is.null(where)) "" else home_of(where)
-    if (!home %in% found$homes) found$homes <- c(found$homes, home)
-    if (home == "workspace" || (home == "" && !is.null(where) && !is_packaged(where))) {
-      # What cannot be had is an error where it is used, if it is.
-      value <- tryCatch(get(name, envir = where, inherits = FALSE), error = function(e) where)
-      if (identical(value, where)) {
-        next
-      }
-      if (home == "workspace" && !name %in% names(found$variables)) {
-        found$variables[name] <- list(value)
-      }
-      if (typeof(value) == "closure") globals_scan(found, value, environment(value))
+  used <- globals_names(x, env)
+  for (name in used$names) globals_add(found, name, env)
+  # sapply(x, "name") calls the function of that name.
+  for (name in used$strings) {
+    if (exists(name, envir = globalenv(), mode = "function", inherits = FALSE)) {
+      globals_add(found, name, globalenv())
     }
+  }
+}
+
+# What a name stands for from `env` on, and what that needs.
+globals_add <- function(found, name, env) {
+  where <- find_home(name, env)
+  home <- if (is.null(where)) "" else home_of(where)
+  if (!home %in% found$homes) found$homes <- c(found$homes, home)
+  if (home == "workspace" || (home == "" && !is.null(where) && !is_packaged(where))) {
+    # What cannot be had is an error where it is used, if it is.
+    value <- tryCatch(get(name, envir = where, inherits = FALSE), error = function(e) where)
+    if (identical(value, where)) {
+      return(invisible())
+    }
+    if (home == "workspace" && !name %in% names(found$variables)) {
+      found$variables[name] <- list(value)
+    }
+    is_table <- startsWith(name, ".__T__") && is.environment(value)
+    globals_within(found, if (is_table) as.list.environment(value) else value, 0L)
+  }
+}
+
+# Code in a value: functions and formulas, also in short lists of them, in methods and in generators of
+# classes. The call that a fitted model has in its list is only told.
+globals_within <- function(found, value, depth) {
+  if (typeof(value) == "closure") {
+    if (!is_packaged(environment(value))) globals_scan(found, value, environment(value))
+  } else if (inherits(value, "formula") || (depth == 0L && (is.call(value) || is.expression(value)))) {
+    env <- attr(value, ".Environment", exact = TRUE)
+    globals_scan(found, value, if (is.environment(env)) env else globalenv())
+  } else if (depth < 3L) {
+    parts <- if (inherits(value, "classRepresentation")) {
+      class_functions(value)
+    } else if (is.environment(value) && inherits(value, "R6ClassGenerator")) {
+      as.list.environment(value, all.names = TRUE)
+    } else if (typeof(value) == "list" && length(value) <= 100L) {
+      unclass(value)
+    }
+    for (part in parts) globals_within(found, part, depth + 1L)
   }
 }
 
@@ -83,6 +136,7 @@ is_packaged <- function(env) {
 # changed function has another body; and on whether functions of base R, such as quote(), have their
 # meaning where the code is. What the names stand for is looked up each time.
 globals_names <- function(x, env) {
+  if (isS4(x) && is.function(x)) x <- methods::as(x, "function") # a method
   plain <- is.language(x) || (is.function(x) && all(names(attributes(x)) == "srcref"))
   if (!plain || is.primitive(x)) {
     return(globals_analyse(x, env))
@@ -94,27 +148,66 @@ globals_names <- function(x, env) {
   base <- if (is.null(known)) base_functions(x) else known$base
   masked <- !has_base_functions(base, env)
   if (!is.null(known) && !masked) {
-    return(known$names)
+    return(known$used)
   }
-  names <- globals_analyse(x, env)
+  used <- globals_analyse(x, env)
   # With functions of base R masked it is another analysis.
   if (masked) {
-    return(names)
+    return(used)
   }
   if (length(the$analyses) >= analyses_most) rm(list = names(the$analyses), envir = the$analyses)
-  known <- list(code = code, arguments = arguments, base = base, names = names)
+  known <- list(code = code, arguments = arguments, base = base, used = used)
   assign(key, known, envir = the$analyses)
-  names
+  used
 }
 
 analyses_most <- 200L
 
+# list(names, strings): what code uses by name, and strings in it that may be the names of functions.
 globals_analyse <- function(x, env) {
   find <- function(method) globals::findGlobals(x, envir = env, substitute = FALSE, method = method)
   # The first goes by the order of the code, and takes a name that is assigned somewhere, or is an argument
   # of a function within, for one of the code's own from there on.
   names <- unique(c(find("ordered"), setdiff(find("conservative"), always_assigned(x))))
-  names[!grepl("^[.][.]([.]|[0-9]+)$", names)]
+  text <- new.env(parent = emptyenv())
+  text$names <- text$strings <- character()
+  if (is.function(x)) text_visit(as.list(formals(x)), text)
+  text_visit(list(if (is.function(x)) body(x) else x), text)
+  names <- unique(c(names, text$names))
+  list(names = names[!grepl("^[.][.]([.]|[0-9]+)$", names)], strings = unique(text$strings))
+}
+
+# Functions that take a variable by a string, or code.
+takes_name <- c("get", "get0", "mget", "exists", "match.fun", "do.call", "dynGet")
+takes_code <- c("parse", "str2lang", "str2expression")
+
+# The strings in code: names of variables and pieces of code where they are given to such a function.
+text_visit <- function(parts, text, head = "") {
+  for (i in seq_along(parts)) {
+    if (typeof(parts[[i]]) == "character") {
+      text_note(parts[[i]], text, head)
+    } else if (is.call(parts[[i]]) && length(parts[[i]]) > 1L) {
+      to <- parts[[i]][[1L]]
+      if (is.call(to) && length(to) == 3L) to <- to[[3L]] # base::get
+      to <- if (is.name(to)) as.character(to) else ""
+      inner <- if (to == "c" && head != "") head else if (to %in% c(takes_name, takes_code)) to else ""
+      text_visit(as.list(parts[[i]]), text, inner)
+    } else if (typeof(parts[[i]]) %in% c("pairlist", "expression")) {
+      text_visit(as.list(parts[[i]]), text)
+    }
+  }
+}
+
+text_note <- function(strings, text, head) {
+  strings <- strings[!is.na(strings) & nzchar(strings)]
+  if (head %in% takes_name) {
+    text$names <- c(text$names, strings)
+  } else if (head %in% takes_code) {
+    code <- tryCatch(parse(text = strings, keep.source = FALSE), error = function(e) NULL)
+    text$names <- c(text$names, setdiff(all.names(code, unique = TRUE), ""))
+  } else if (length(strings) == 1L && nchar(strings, "bytes") < 100L) {
+    text$strings <- c(text$strings, strings)
+  }
 }
 
 # Names that the statements of code assign, whatever happens, before they are used: the code's own.
@@ -151,23 +244,57 @@ has_base_functions <- function(functions, env) {
   identical(found, functions)
 }
 
-# In a worker: the workspace gets these variables. Returns how it was, for reset_globals().
-set_globals <- function(variables) {
-  if (length(variables) == 0L) {
-    return(NULL)
+# Names of methods and classes among those of the workspace. R finds them by the class of an object, wherever
+# that comes from.
+workspace_methods <- function(names) {
+  dotted <- names[grepl(".[.].", names) & !startsWith(names, ".")]
+  classes <- names[has_class_name(names)]
+  if (length(dotted) + length(classes) == 0L) {
+    return(character())
   }
-  names <- names(variables)
-  there <- vapply(names, exists, NA, envir = globalenv(), inherits = FALSE)
-  before <- list(variables = mget(names[there], envir = globalenv()), new = names[!there])
-  list2env(variables, envir = globalenv())
-  before
+  methods <- Filter(function(name) {
+    exists(name, envir = globalenv(), mode = "function", inherits = FALSE) && is_method(name)
+  }, dotted)
+  tables <- sub("^[.]__T__(.*):[^:]*$", "\\1", classes[startsWith(classes, ".__T__")])
+  c(methods, classes, intersect(tables, names))
 }
 
-reset_globals <- function(before) {
-  for (name in before$new) {
-    if (exists(name, envir = globalenv(), inherits = FALSE)) rm(list = name, envir = globalenv())
+# Whether one of the parts of the name before a dot is a generic function.
+is_method <- function(name) {
+  at <- gregexpr(".", name, fixed = TRUE)[[1L]]
+  at <- at[at > 1L & at < nchar(name)]
+  any(vapply(substring(name, 1L, at - 1L), is_generic, NA))
+}
+
+# Closures of base R whose methods compiled code looks for, and groups of generics.
+generics_inside <- c(
+  "as.environment", "as.vector", "cbind", "is.unsorted", "lengths", "nchar", "rbind", "rep.int", "rep_len",
+  "unlist", "Ops", "Math", "Summary", "Complex", "matrixOps"
+)
+
+# One of a package that is not attached is called with its name, or by the package.
+is_generic <- function(name) {
+  if (name %in% generics_inside) {
+    return(TRUE)
   }
-  if (length(before$variables) > 0L) list2env(before$variables, envir = globalenv())
+  f <- get0(name, envir = globalenv(), mode = "function")
+  if (is.null(f)) {
+    spaces <- Filter(function(space) exists(name, asNamespace(space), inherits = FALSE), loadedNamespaces())
+    if (length(spaces) > 0L) f <- get(name, envir = asNamespace(spaces[[1L]]), inherits = FALSE)
+  }
+  is.primitive(f) || inherits(f, "standardGeneric") ||
+    (is.function(f) && "UseMethod" %in% all.names(body(f)))
+}
+
+# What package methods calls a class, and the methods of a generic.
+has_class_name <- function(names) startsWith(names, ".__C__") | startsWith(names, ".__T__")
+
+has_classes <- function(names) any(has_class_name(names))
+
+class_functions <- function(class) {
+  validity <- class@validity
+  methods <- if (inherits(class, "refClassRepresentation")) as.list.environment(class@refMethods, all.names = TRUE)
+  c(list(validity), methods)
 }
 
 # What every R process attaches.

@@ -5,7 +5,8 @@
 # errors it has described in full; `like`, the trace that the last error had, and what it was made of (see
 # error_key()); `control`, the settings of the run; `muffle`, whether messages and
 # warnings end once they are noted; `session`, whether the worker is the session itself, so that an
-# interrupt is the user's; `record`, an error that has been described and not yet sent.
+# interrupt is the user's; `record`, an error that has been described and not yet sent; `unsent`, names of
+# variables that the session has and the worker was not given.
 evaluator <- new.env(parent = emptyenv())
 
 # Every one of the first errors of a worker brings locals and a dump, later ones the traceback only:
@@ -358,7 +359,21 @@ keep_error <- function(cnd, shown, interrupted) {
   dump <- if (detail) evaluator$control$dump else "no"
   record <- capture_error(cnd, shown$calls, shown$frames, detail = detail, dump = dump)
   record$interrupted <- interrupted
+  record$unsent <- unsent_name(cnd)
   evaluator$record <- or_else(portable_record(record), record)
+}
+
+# The variable for want of which code has failed, if the session has it and the worker was not sent it. The
+# messages are R's, in the language of the worker.
+unsent_name <- function(cnd) {
+  names <- evaluator$unsent
+  if (length(names) > 0L && length(cnd$message) == 1L) {
+    told <- c("object '%s' not found", "could not find function \"%s\"")
+    for (template in told) {
+      at <- match(cnd$message, sprintf(gettext(template, domain = "R"), names))
+      if (!is.na(at)) return(names[[at]])
+    }
+  }
 }
 
 send_kept <- function() {

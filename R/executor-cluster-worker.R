@@ -20,14 +20,16 @@ cluster_worker_hello <- function(probe, token) {
   near <- tryCatch(identical(rawToChar(unserialize(probe)), token), error = function(e) FALSE)
   cluster_reply(value = list(
     pid = Sys.getpid(), local = near, clock = .Call(ffi_clock), endian = .Platform$endian,
-    version = regatta_version(), cores = as.integer(workers_available())
+    version = regatta_version(), cores = as.integer(workers_available()),
+    options = portable_options(.Call(ffi_settings_options, .Options, FALSE))
   ))
 }
 
-cluster_worker_begin <- function(bytes, slots, number, token, share = NULL) {
+cluster_worker_begin <- function(bytes, slots, number, token, share = NULL, settings = NULL) {
   cluster_worker_clear()
   job <- closure_unpack(bytes)
   if (!is.null(share)) job$share <- share
+  job$settings <- settings
   control <- job$control
   # What the node has by handle goes back as a handle, if the session is near: it has `slots` then.
   streams <- c(control$stdout, control$stderr) != "drop"
@@ -41,13 +43,13 @@ cluster_worker_begin <- function(bytes, slots, number, token, share = NULL) {
   evaluate_begin(control, job$seed)
 }
 
-# `begin`: list(bytes, slots, number) with the first batch of a run, or after another run. Interrupts
+# `begin`: list(bytes, slots, number, share, settings) with the first batch of a run, or after another run. Interrupts
 # are let in where an element runs and nowhere else: one that came between two of them, while an error
 # is on its way from its frames, would end the batch without a reply.
 cluster_worker_batch <- function(elements, tries, token, begin = NULL) {
   suspendInterrupts({
     if (!is.null(begin)) {
-      cluster_worker_begin(begin$bytes, begin$slots, begin$number, token, begin$share)
+      cluster_worker_begin(begin$bytes, begin$slots, begin$number, token, begin$share, begin$settings)
     } else if (!identical(token, cluster_worker$token)) {
       stop("the run that these elements belong to is over")
     }
@@ -138,6 +140,7 @@ find_master <- function(frames) {
 cluster_worker_end <- function(token) {
   if (identical(token, cluster_worker$token)) {
     cluster_worker_clear()
+    attach_for(character())
     # Shared memory of the session: the less there is the longer it may wait.
     if (sum(.Call(ffi_shm_info)$bytes) > 1e6) gc()
   }

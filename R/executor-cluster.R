@@ -147,6 +147,8 @@ cluster_met <- function(pool, w, got) {
   if (!is.null(got$reply)) {
     facts <- got$reply$value
     facts$ahead <- if (facts$local) 0 else facts$clock - wire$told
+    wire$base <- settings_base(facts$options)
+    facts$options <- NULL
     wire$facts <- facts
     if (facts$local && !is.null(wire$pointer)) {
       .Call(ffi_cluster_wire_watch, wire$pointer, facts$pid)
@@ -178,6 +180,9 @@ cluster_prepare <- function(pool) {
   plan <- pool$plan
   job <- job_of(plan)
   local <- vapply(pool$wires, is_local, NA)
+  pool$settings <- lapply(pool$wires, function(wire) {
+    if (!is.null(wire$base)) settings_since(wire$base, is_local(wire))
+  })
   pool$packed <- lapply(c(near = TRUE, far = FALSE), function(near) {
     if (any(pool$alive & local == near)) {
       closure_pack(job, if (near) share_from(plan$control) else Inf, near)
@@ -255,7 +260,7 @@ cluster_give <- function(pool, w, elements, tries) {
     near <- is_local(wire)
     list(
       bytes = pool$packed[[if (near) "near" else "far"]]$bytes,
-      slots = if (near) pool$slots, number = w, share = pool$share[[w]]
+      slots = if (near) pool$slots, number = w, share = pool$share[[w]], settings = pool$settings[[w]]
     )
   }
   wire$job <- pool$token

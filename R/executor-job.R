@@ -4,7 +4,7 @@ job_of <- function(plan) {
   globals <- globals_of(code_of(plan$replay), plan$replay$env)
   list(
     loop = plan$loop, control = plan$control, seed = plan$seed, share = plan$share,
-    variables = globals$variables, packages = globals$packages
+    variables = globals$variables, packages = globals$packages, unsent = globals$unsent
   )
 }
 
@@ -19,23 +19,105 @@ job_pack <- function(job) {
 # Bytes from which on a vector is shared with workers that can read it.
 share_from <- function(control) if (control$shm) control$share_min else Inf
 
-# In a worker: attaches packages, sets the variables of the session, the share of the cores. Returns how it
+# In a worker: settings, packages and variables of the session, the share of the cores. Returns how it
 # was, for job_reset().
 job_set <- function(job) {
-  for (package in job$packages) {
-    library(package, character.only = TRUE)
-  }
   undo <- list(
-    variables = set_globals(job$variables), seed = globalenv()$.Random.seed,
-    env = Sys.getenv(c("REGATTA_SHARE", "REGATTA_TRY"), NA, names = TRUE), cores = getOption("mc.cores")
+    settings = settings_known(), loaded = length(loadedNamespaces()), variables = workspace_take(),
+    seed = globalenv()$.Random.seed, cores = getOption("mc.cores"),
+    env = Sys.getenv(c("REGATTA_SHARE", "REGATTA_TRY"), NA, names = TRUE)
   )
+  is_set <- FALSE
+  on.exit(if (!is_set) {
+    job_reset(undo)
+    attach_for(character())
+  })
+  settings_set(job$settings)
+  attach_for(job$packages)
+  undo$search <- search()
+  workspace_set(job$variables)
+  set_options(job$settings$options)
+  evaluator$unsent <- job$unsent
   fork_worker_share(job)
+  is_set <- TRUE
   undo
 }
 
 job_reset <- function(undo) {
-  reset_globals(undo$variables)
+  evaluator$unsent <- NULL
+  workspace_reset(undo$variables)
   rng_use(undo$seed)
   restore_env(undo$env)
   options(mc.cores = undo$cores)
+  if (!is.null(undo$search)) search_set(undo$search)
+  settings_restore(undo$settings, length(loadedNamespaces()) > undo$loaded)
 }
+
+# The variables of the workspace. Its seed is kept elsewhere.
+workspace_take <- function() {
+  variables <- as.list.environment(globalenv(), all.names = TRUE)
+  variables[names(variables) != ".Random.seed"]
+}
+
+workspace_set <- function(variables) {
+  if (length(variables) > 0L) {
+    list2env(variables, envir = globalenv())
+    if (has_classes(names(variables))) methods::cacheMetaData(1L, TRUE)
+  }
+}
+
+# What the run has sent and what its elements have left there goes; what was there before is as it was.
+workspace_reset <- function(before) {
+  names <- ls(globalenv(), all.names = TRUE, sorted = FALSE)
+  names <- names[names != ".Random.seed"]
+  if (length(names) + length(before) == 0L) {
+    return(invisible())
+  }
+  new <- names[!names %in% names(before)]
+  classes <- has_classes(new)
+  if (classes) methods::cacheMetaData(1L, FALSE)
+  rm(list = new, envir = globalenv())
+  locked <- vapply(intersect(names, names(before)), bindingIsLocked, NA, env = globalenv())
+  list2env(before[!names(before) %in% names(locked)[locked]], envir = globalenv())
+  if (classes && has_classes(names(before))) methods::cacheMetaData(1L, TRUE)
+}
+
+# Attaches these packages, named from the first on the search path on, in front of all that is attached. They
+# stay for the next run that needs the same. `character()`: the search path is as it was before.
+attach_for <- function(packages) {
+  if (is.null(the$attached)) {
+    if (length(packages) == 0L) {
+      return(invisible())
+    }
+    the$attached <- search()
+  }
+  ours <- paste0("package:", packages)[seq_along(packages)]
+  search_set(c(the$attached[[1L]], ours, setdiff(the$attached[-1L], ours)))
+  if (length(packages) == 0L) the$attached <- NULL
+}
+
+# Only packages can be attached again.
+search_set <- function(wanted) {
+  now <- search()
+  if (identical(now, wanted)) {
+    return(invisible())
+  }
+  for (name in setdiff(now, wanted)) leave_package(name)
+  wanted <- wanted[wanted %in% search() | startsWith(wanted, "package:")]
+  # From the end of the path on nothing is touched as long as it is in place.
+  now <- search()
+  same <- 0L
+  while (same < min(length(now), length(wanted)) &&
+    now[[length(now) - same]] == wanted[[length(wanted) - same]]) {
+    same <- same + 1L
+  }
+  for (name in rev(wanted[seq_len(length(wanted) - same)])) {
+    if (name %in% search() && !startsWith(name, "package:")) next
+    if (name %in% search()) leave_package(name)
+    package <- sub("^package:", "", name)
+    suppressPackageStartupMessages(attachNamespace(loadNamespace(package)))
+  }
+}
+
+# Those that need it may be among the next to go.
+leave_package <- function(name) suppressWarnings(detach(name, character.only = TRUE))

@@ -6,11 +6,15 @@ new_executor.regatta_cluster <- function(on, plan) {
   members <- stand_numbers(on)
   stand_ready(state)
   pool <- fork_pool_new(plan, state$stand)
-  packed <- pool_code(pool, plan)
+  packed <- pool_code(pool, plan, state$base)
   executor <- fork_pool_executor(
     pool, "pool",
     begin = function(workers, places) pool_attach(pool, workers, places, members),
     look = function(timeout) pool_poll(pool, state, plan, timeout)
+  )
+  executor$advice <- paste(
+    "A worker that is at a call is free when `par_value()` has its value, those of a stream are at its end;",
+    "`regatta_info()` tells the limits of processes, open files and memory."
   )
   end <- executor$stop
   executor$stop <- function() {
@@ -21,8 +25,10 @@ new_executor.regatta_cluster <- function(on, plan) {
 }
 
 # Returns what must be kept as long as workers may read it.
-pool_code <- function(pool, plan) {
-  packed <- job_pack(job_of(plan))
+pool_code <- function(pool, plan, base) {
+  job <- job_of(plan)
+  job$settings <- settings_since(base, near = TRUE)
+  packed <- job_pack(job)
   failed <- .Call(ffi_fork_pool_code, pool, packed$stream)
   if (failed != 0L) {
     signal_error(error_start(plan$workers, .Call(ffi_system_message, failed)))
@@ -38,8 +44,12 @@ pool_attach <- function(pool, workers, places, members) {
     if (got[[1L]] > 0L) {
       event_joined(workers[[k]], got[[1L]], time = time)
     } else {
-      busy <- k > 1L && got[[2L]] == pool_busy
-      event_not_started(workers[[k]], if (!busy) .Call(ffi_system_message, got[[2L]]))
+      reason <- if (got[[2L]] != pool_busy) {
+        .Call(ffi_system_message, got[[2L]])
+      } else if (k == 1L) {
+        "all of this cluster are at calls, maps or streams that are under way"
+      }
+      event_not_started(workers[[k]], reason)
     }
   })
 }

@@ -164,7 +164,7 @@ agent_begin <- function(agent, message) {
   n <- message$workers
   failed <- tryCatch(
     {
-      agent$state <- stand_new(n, message$packages)
+      agent$state <- stand_new(n, message$packages, options = message$options)
       NULL
     },
     error = conditionMessage
@@ -195,6 +195,7 @@ agent_run <- function(agent, message) {
     {
       job <- closure_unpack(list(body = link_unpack(message$job)))
       job$share <- message$share
+      job$settings <- message$settings
       run$packed <- job_pack(job)
       NULL
     },

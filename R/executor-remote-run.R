@@ -196,7 +196,7 @@ remote_give <- function(run, id, elements, tries) {
   if (!identical(run$told[host$number][[1L]], host$life)) {
     sent <- remote_send(run$pool, host, "RUN",
       token = run$token, n = run$plan$n, control = run$plan$control, limited = run$plan$limited,
-      share = worker$share, job = remote_job(run)
+      share = worker$share, settings = settings_since(host$base, near = FALSE), job = remote_job(run)
     )
     if (!sent) {
       return(FALSE)

@@ -238,7 +238,10 @@ remote_join <- function(pool, event, message) {
   host$facts <- facts
   host$state <- "coming"
   host$ahead <- facts$clock - .Call(ffi_clock)
-  link_send(host$link, list(type = "BEGIN", workers = host$workers, packages = pool$packages))
+  host$base <- settings_base()
+  link_send(host$link, list(
+    type = "BEGIN", workers = host$workers, packages = pool$packages, options = host$base$options
+  ))
 }
 
 remote_unfit <- function(facts) {

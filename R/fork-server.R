@@ -6,24 +6,26 @@
 # Seconds within which a server must have loaded what it is to load.
 fork_server_patience <- 300
 
-# The server for these packages, started if there is none that is alive. If it `forks` it has loaded them;
-# otherwise each worker is a program that does.
-fork_server <- function(packages, call = NULL, forks = TRUE) {
-  config <- fork_server_config(packages, forks)
+# The server for these packages, started if there is none that is alive: `server`, and `base`, what the settings
+# of the session are compared with. If it `forks` it has loaded them; otherwise each worker is a program that
+# does. `options`: those that workers are to have, NULL the session's.
+fork_server <- function(packages, call = NULL, forks = TRUE, options = NULL) {
+  config <- fork_server_config(packages, forks, options)
   key <- paste(c(config$packages, "", config$lib, "", forks), collapse = "\n")
   known <- the$servers[[key]]
   if (is.null(known) || !.Call(ffi_fork_server_state, known$server)$alive) {
     if (!is.null(known)) fork_server_stop(known)
     the$servers[[key]] <- fork_server_start(config, call)
   }
-  the$servers[[key]]$server
+  the$servers[[key]]
 }
 
-fork_server_config <- function(packages, forks) {
+fork_server_config <- function(packages, forks, options = NULL) {
+  if (is.null(options)) options <- portable_options(.Call(ffi_settings_options, .Options, FALSE))
   list(
     packages = as.character(packages), command = if (!forks) r_command("regatta:::fork_member_main()"),
-    lib = unique(c(dirname(getNamespaceInfo("regatta", "path")), .libPaths())),
-    dir = getwd(), env = Sys.getenv(names(fork_server_env()), NA, names = TRUE)
+    options = options, locale = settings_locale(), lib = .libPaths(), dir = getwd(),
+    env = Sys.getenv(names(fork_server_env()), NA, names = TRUE)
   )
 }
 
@@ -48,6 +50,7 @@ fork_server_start <- function(config, call = NULL) {
   env <- Sys.getenv()
   env <- c(env[setdiff(names(env), names(set))], set)
   server <- NULL
+  base <- settings_base()
   serves <- FALSE
   on.exit(if (!serves && !is.null(server)) .Call(ffi_fork_server_stop, server))
   server <- .Call(
@@ -74,7 +77,7 @@ fork_server_start <- function(config, call = NULL) {
     signal_error(error_server("cannot load its packages", reply$failed, call = call))
   }
   serves <- TRUE
-  list(server = server, temp = reply$temp)
+  list(server = server, temp = reply$temp, base = base)
 }
 
 # One that was killed has left its folder of temporary files.
@@ -124,6 +127,8 @@ fork_server_become <- function(config) {
   for (package in config$packages) {
     library(package, character.only = TRUE)
   }
+  set_locale(config$locale)
+  set_options(config$options)
 }
 
 # In a worker that is a program of its own. What goes wrong before it is a worker is told to stderr, which is
@@ -186,6 +191,7 @@ member_end <- function(undo) {
 
 # What the loop of parallel's workers does with a message.
 member_call <- function(bytes) {
+  attach_for(character())
   data <- unserialize(bytes)$data
   failed <- function(e) {
     structure(conditionMessage(e), class = c("snow-try-error", "try-error"))

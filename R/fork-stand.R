@@ -13,25 +13,28 @@ stand_cluster <- function(n, packages, call = NULL, start = "forkserver", timeou
   structure(nodes, class = c("regatta_cluster", "SOCKcluster", "cluster"))
 }
 
-stand_new <- function(n, packages, call = NULL, start = "forkserver", timeout = Inf) {
+stand_new <- function(n, packages, call = NULL, start = "forkserver", timeout = Inf, options = NULL) {
   state <- new.env(parent = emptyenv())
   state$n <- n
   state$pid <- Sys.getpid()
   state$packages <- packages
   state$start <- start
-  state$server <- stand_server(state, call)
+  state$options <- options
+  stand_serve(state, call)
   state$stand <- .Call(ffi_fork_stand_new, state$server, n)
   if (start == "forkserver") stand_fill(state, call) else stand_start(state, timeout, call)
   state
 }
 
+stand_serve <- function(state, call = NULL) {
+  known <- fork_server(state$packages, call, state$start == "forkserver", state$options)
+  state$server <- known$server
+  state$base <- known$base
+}
+
 stand_state <- function(cl) unclass(cl)[[1L]]$state
 
 stand_numbers <- function(cl) vapply(unclass(cl), function(node) node$rank, 1L)
-
-stand_server <- function(state, call = NULL) {
-  fork_server(state$packages, call, forks = state$start == "forkserver")
-}
 
 # Workers that are programs of their own, until all are ready or `timeout` seconds are over. Those that are not
 # take part when they are; those that have ended are followed by others with the next call.
@@ -77,7 +80,7 @@ stand_ready <- function(state) {
   if (is.null(state$stand)) signal_error(error_stopped())
   check_owner(state$pid, state$stand)
   if (!.Call(ffi_fork_server_state, state$server)$alive) {
-    state$server <- stand_server(state)
+    stand_serve(state)
     .Call(ffi_fork_stand_renew, state$stand, state$server)
   }
 }

@@ -155,7 +155,7 @@ key_sourceless <- function(x) {
 key_names <- function(fun) {
   all <- unique(c(all.names(body(fun)), unlist(lapply(as.list(formals(fun)), all.names))))
   dots <- if ("..." %in% all && !"..." %in% names(formals(fun))) "..."
-  c(dots, if (has_globals()) suppressWarnings(globals_names(fun, environment(fun))) else all)
+  c(dots, if (has_globals()) suppressWarnings(globals_names(fun, environment(fun))$names) else all)
 }
 
 key_uses <- function(names, env, seen) {

@@ -18,6 +18,7 @@
 #include "posix-shm.h"
 #include "regatta-info.h"
 #include "rng.h"
+#include "settings.h"
 #include "shm-array.h"
 #include "shm-columns.h"
 #include "shm-share.h"
@@ -211,6 +212,10 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_socket_timeout, 2),
     ENTRY(ffi_socket_write, 2),
     ENTRY(ffi_system_message, 1),
+    ENTRY(ffi_settings_environment, 0),
+    ENTRY(ffi_settings_environment_reset, 2),
+    ENTRY(ffi_settings_options, 2),
+    ENTRY(ffi_settings_options_same, 2),
     ENTRY(ffi_threads_share, 1),
     ENTRY(ffi_threads_share_now, 0),
     ENTRY(ffi_threads_share_settle, 0),

@@ -173,6 +173,15 @@ test_that("a call that is under way and a map share a cluster without mixing", {
   expect_length(cluster_pids(cl), 2L)
 })
 
+test_that("what has all workers of a cluster is named", {
+  cl <- local_pool(1L)
+  handle <- par_call(1, .on = cl, .control = on_local())
+  cnd <- expect_error(par_call(2, .on = cl, .control = on_local()), class = "regatta_error_start")
+  expect_match(conditionMessage(cnd), "calls, maps or streams that are under way.*par_value")
+  expect_identical(par_value(handle), 1)
+  expect_identical(par_value(par_call(2, .on = cl, .control = on_local())), 2)
+})
+
 test_that("nothing is left behind", {
   end_servers()
   expect_no_detritus(detritus)

@@ -1,0 +1,154 @@
+# What code can see of a session beside variables and packages: options, environment variables, working
+# directory, library paths, locale. Workers that do not inherit the session get for a map what is not as
+# they have it, and are put back after it. That nothing has changed is seen without looking at each value.
+
+# `whole`: with options that are functions or environments too, which would be held.
+settings_take <- function(whole) {
+  list(
+    options = .Call(ffi_settings_options, .Options, whole), environment = .Call(ffi_settings_environment),
+    dir = getwd(), lib = .libPaths(), locales = Sys.getlocale(), locale = settings_locale()
+  )
+}
+
+settings_same <- function(before) {
+  .Call(ffi_settings_options_same, .Options, before$options) &&
+    identical(.Call(ffi_settings_environment), before$environment) && identical(getwd(), before$dir) &&
+    identical(.libPaths(), before$lib) && identical(Sys.getlocale(), before$locales)
+}
+
+# Those of which what R code computes can depend.
+settings_locale <- function() {
+  c(
+    LC_CTYPE = Sys.getlocale("LC_CTYPE"), LC_COLLATE = Sys.getlocale("LC_COLLATE"),
+    LC_MONETARY = Sys.getlocale("LC_MONETARY"), LC_TIME = Sys.getlocale("LC_TIME")
+  )
+}
+
+# What the settings of the session are compared with, for workers that have had these `options` from the
+# beginning, and all else as the session had it when this was called. An environment, since what was found
+# is remembered.
+settings_base <- function(options = NULL) {
+  base <- new.env(parent = emptyenv())
+  base$settings <- settings_take(whole = FALSE)
+  base$environment <- base$settings$environment
+  base$had <- unclass(Sys.getenv())
+  base$variables <- character()
+  base$options <- options
+  if (is.null(options)) {
+    base$options <- portable_options(base$settings$options)
+    base$seen <- base$settings$options
+  }
+  base$changed <- list()
+  base
+}
+
+# For settings_set() in a worker: what it has to change; NULL if nothing. What is not on this machine has
+# directories, variables and locales of its own.
+settings_since <- function(base, near) {
+  if (is.null(base$seen) || !.Call(ffi_settings_options_same, .Options, base$seen)) {
+    base$seen <- .Call(ffi_settings_options, .Options, FALSE)
+    base$changed <- changes(base$options, portable_options(base$seen))
+  }
+  changed <- if (length(base$changed) > 0L) list(options = base$changed)
+  if (!near) {
+    return(changed)
+  }
+  before <- base$settings
+  dir <- getwd()
+  if (!identical(dir, before$dir)) changed$dir <- dir
+  if (!identical(.libPaths(), before$lib)) changed$lib <- .libPaths()
+  if (!identical(Sys.getlocale(), before$locales)) changed$locale <- settings_locale()
+  environment <- .Call(ffi_settings_environment)
+  if (!identical(environment, base$environment)) {
+    base$environment <- environment
+    base$variables <- environment_changes(base$had, unclass(Sys.getenv()))
+  }
+  if (length(base$variables) > 0L) changed$variables <- base$variables
+  changed
+}
+
+# Options that are about the process that has them.
+options_of_process <- c(
+  "browser", "continue", "device", "echo", "editor", "error", "mc.cores", "pager", "prompt", "regatta.control",
+  "regatta.fork", "regatta.on"
+)
+
+# Those that mean the same in another process: plain data.
+portable_options <- function(options) {
+  options <- options[!names(options) %in% options_of_process]
+  options[vapply(options, is_plain, NA)]
+}
+
+is_plain <- function(x) {
+  plain <- is.null(x) || is.atomic(x) || (typeof(x) == "list" && all(vapply(unclass(x), is_plain, NA)))
+  plain && (is.null(attributes(x)) || all(vapply(attributes(x), is_plain, NA)))
+}
+
+# What makes the named list `to` of `from`; NULL for what is to go.
+changes <- function(from, to) {
+  names <- unique(c(names(from), names(to)))
+  same <- vapply(names, function(name) identical(from[[name]], to[[name]]), NA)
+  names <- names[!same]
+  stats::setNames(lapply(names, function(name) to[[name]]), names)
+}
+
+# For restore_env().
+environment_changes <- function(from, to) {
+  names <- unique(c(names(from), names(to)))
+  names <- names[!grepl("^(REGATTA_|R_SESSION_TMPDIR$)", names)]
+  from <- stats::setNames(from[names], names)
+  to <- stats::setNames(to[names], names)
+  to[!mapply(identical, from, to)]
+}
+
+# In a worker: all but the options, which may depend on what is loaded.
+settings_set <- function(changed) {
+  if (!is.null(changed$variables)) restore_env(changed$variables)
+  if (!is.null(changed$lib)) .libPaths(changed$lib, include.site = FALSE)
+  if (!is.null(changed$locale)) set_locale(changed$locale)
+  if (!is.null(changed$dir) && !enter_directory(changed$dir)) {
+    stop(sprintf("it cannot go to the working directory of the session, %s", quoted(changed$dir)))
+  }
+}
+
+enter_directory <- function(dir) {
+  tryCatch(
+    {
+      setwd(dir)
+      TRUE
+    },
+    error = function(e) FALSE
+  )
+}
+
+set_locale <- function(locale) {
+  for (category in names(locale)) {
+    if (Sys.getlocale(category) != locale[[category]]) {
+      suppressWarnings(Sys.setlocale(category, locale[[category]]))
+    }
+  }
+}
+
+set_options <- function(values) {
+  for (name in names(values)) {
+    tryCatch(suppressWarnings(options(values[name])), error = function(e) NULL)
+  }
+}
+
+# What has come with a package that is loaded stays: it may need it.
+settings_restore <- function(before, loaded) {
+  if (!.Call(ffi_settings_options_same, .Options, before$options)) {
+    back <- changes(.Call(ffi_settings_options, .Options, TRUE), before$options)
+    set_options(if (loaded) back[names(back) %in% names(before$options)] else back)
+  }
+  .Call(ffi_settings_environment_reset, before$environment, loaded)
+  if (!identical(.libPaths(), before$lib)) .libPaths(before$lib, include.site = FALSE)
+  if (!identical(Sys.getlocale(), before$locales)) set_locale(before$locale)
+  if (!is.null(before$dir) && !identical(getwd(), before$dir)) enter_directory(before$dir)
+}
+
+# How the process stands, taken anew if it was changed.
+settings_known <- function() {
+  if (is.null(the$settings) || !settings_same(the$settings)) the$settings <- settings_take(whole = TRUE)
+  the$settings
+}

@@ -1,0 +1,250 @@
+# What code finds of the session in workers that do not inherit it: on each kind of them the same as here.
+withr::with_preserve_seed(remote_warm())
+detritus <- detritus_snapshot()
+
+# Two packages with a function of the same name.
+library_of <- function(names) {
+  lib <- tempfile("lib-")
+  source <- tempfile("src-")
+  dir.create(lib)
+  for (name in names) {
+    at <- file.path(source, name)
+    dir.create(file.path(at, "R"), recursive = TRUE)
+    writeLines(c(paste("Package:", name), "Version: 1.0", "Title: T"), file.path(at, "DESCRIPTION"))
+    writeLines(sprintf("export(rg_both, %s_own)", name), file.path(at, "NAMESPACE"))
+    writeLines(sprintf("rg_both <- %s_own <- function() \"%s\"", name, name), file.path(at, "R", "code.R"))
+  }
+  out <- system2(file.path(R.home("bin"), "R"),
+    c("CMD", "INSTALL", "--no-docs", "--no-test-load", "--no-byte-compile", "-l", shQuote(lib), file.path(source, names)),
+    stdout = TRUE, stderr = TRUE, env = "R_TESTS="
+  )
+  unlink(source, recursive = TRUE)
+  if (!all(dir.exists(file.path(lib, names)))) stop(paste(out, collapse = "\n"))
+  lib
+}
+lib <- library_of(c("rgone", "rgtwo"))
+paths <- .libPaths()
+
+frame <- new.env()
+.libPaths(c(lib, paths))
+places <- list(local = local_pool(1L, frame = frame), psock = local_cluster(1L, frame = frame))
+if (.Call(regatta:::ffi_crypto_available) && dir.exists("/proc")) {
+  places$agent <- local_shell_cluster(1, frame = frame)
+}
+.libPaths(paths)
+for (place in places) par_lapply(1L, identity, .on = place, .control = on_local())
+
+# In the workspace, as a user's script; what it makes there goes.
+in_workspace <- function(code) {
+  before <- ls(globalenv(), all.names = TRUE)
+  on.exit(suppressWarnings(rm(list = setdiff(ls(globalenv(), all.names = TRUE), before), envir = globalenv())))
+  eval(substitute(code), globalenv())
+}
+# `code` is a call of lapply(); it is the same on all places, again and again.
+everywhere <- function(code, names = base::names(places)) {
+  code <- substitute(code)
+  expected <- eval(code, list(lapply = lapply), parent.frame())
+  for (place in names) {
+    map <- function(X, FUN, ...) par_lapply(X, FUN, ..., .on = places[[place]], .control = on_local())
+    expect_identical(eval(code, list(lapply = map), parent.frame()), expected, label = place)
+  }
+  invisible(expected)
+}
+assign("rg_everywhere", everywhere, globalenv())
+near <- c("local", "psock")
+
+test_that("the workspace of a worker is what the map has sent, and goes with it", {
+  for (place in names(places)) {
+    parallel::clusterCall(places[[place]], function() {
+      assign("rg_kept", 1, globalenv())
+      NULL
+    })
+    map <- function(fun) unlist(par_lapply(1:2, fun, .on = places[[place]], .control = on_local()))
+    count <- function(i) {
+      rg_count <<- if (exists("rg_count")) rg_count + 1 else 1
+      rg_kept <<- 5
+      rg_count
+    }
+    environment(count) <- globalenv()
+    expect_identical(c(map(count), map(count)), c(1, 2, 1, 2), label = place)
+    left <- parallel::clusterCall(places[[place]], function() {
+      c(mget("rg_kept", globalenv()), setdiff(ls(globalenv(), all.names = TRUE), c("rg_kept", ".Random.seed")))
+    })
+    expect_identical(left, list(list(rg_kept = 1)), label = place)
+    parallel::clusterCall(places[[place]], function() rm(rg_kept, envir = globalenv()))
+  }
+})
+
+test_that("packages are on the search path of a worker as on that of the session, for a map", {
+  before <- lapply(places, parallel::clusterCall, search)
+  withr::defer(for (name in c("rgone", "rgtwo")) unloadNamespace(name))
+  .libPaths(c(lib, paths))
+  withr::defer(.libPaths(paths))
+  in_workspace({
+    library(rgone)
+    library(rgtwo)
+    rg_both_of <- function(i) c(rg_both(), rgone_own())
+    rg_two <- function(i) rg_both()
+    stopifnot(identical(rg_everywhere(lapply(1, rg_both_of)), list(c("rgtwo", "rgone"))))
+    rg_everywhere(lapply(1, rg_two))
+    detach("package:rgtwo")
+    rg_everywhere(lapply(1, rg_two))
+    library(rgtwo)
+    rg_everywhere(lapply(1, rg_both_of))
+    rg_everywhere(lapply(1:2, function(i) {
+      suppressWarnings(library(rgone, pos = 2L + i))
+      detach("package:rgtwo")
+      library(rgtwo)
+      rg_both()
+    }))
+    detach("package:rgone")
+    detach("package:rgtwo")
+  })
+  expect_identical(lapply(places, parallel::clusterCall, search), before)
+})
+
+test_that("a map has the options of the session, on this machine also directory, variables and libraries", {
+  look <- function() list(
+    options("digits", "OutDec", "contrasts", "scipen", "stringsAsFactors", "rg.new"), Sys.getenv("TZ"), getwd(),
+    .libPaths(), Sys.getenv("RG_NEW", NA)
+  )
+  before <- lapply(places, parallel::clusterCall, look)
+  local({
+    withr::local_options(
+      digits = 3, OutDec = ",", contrasts = c("contr.sum", "contr.poly"), scipen = 10, rg.new = list(1, "a")
+    )
+    everywhere(lapply(1:2, function(i) {
+      d <- data.frame(y = c(1, 3, 2, 5, 4, 7), f = gl(3, 2))
+      list(format(pi * 1e7), coef(lm(y ~ f, d)), getOption("rg.new"))
+    }))
+    withr::local_envvar(TZ = "Asia/Tokyo", RG_NEW = "x=y")
+    withr::local_dir(lib)
+    withr::local_libpaths(c(lib, paths))
+    everywhere(lapply(1:2, function(i) {
+      list(format(as.POSIXct(0, origin = "1970-01-01")), getwd(), .libPaths(), Sys.getenv("RG_NEW"), file.exists("rgone"))
+    }), near)
+  })
+  expect_identical(lapply(places, parallel::clusterCall, look), before)
+  # What an element changes is for no later map.
+  everywhere(lapply(1, function(i) getOption("rg.new")))
+  for (place in places) {
+    par_lapply(1:2, function(i) {
+      options(digits = 4, rg.new = 1)
+      Sys.setenv(RG_NEW = "1", TZ = "Asia/Tokyo")
+      setwd("/")
+    }, .on = place, .control = on_local())
+  }
+  expect_identical(lapply(places, parallel::clusterCall, look), before)
+})
+
+test_that("what was set in the workers themselves stays theirs", {
+  for (place in places) {
+    parallel::clusterCall(place, function(dir) {
+      Sys.setenv(RG_OWN = "mine")
+      setwd(dir)
+    }, lib)
+    look <- function(i) list(Sys.getenv("RG_OWN"), basename(getwd()))
+    par_lapply(1:2, function(i) Sys.setenv(RG_OWN = "other"), .on = place, .control = on_local())
+    expect_identical(
+      par_lapply(1:2, look, .on = place, .control = on_local()), rep(list(list("mine", basename(lib))), 2)
+    )
+    parallel::clusterCall(place, function(dir) {
+      Sys.unsetenv("RG_OWN")
+      setwd(dir)
+    }, getwd())
+  }
+})
+
+test_that("methods and classes of the workspace are found in workers", {
+  in_workspace({
+    rg_scale <- 10
+    length.rg_kk <- function(x) 99L
+    summary.rg_kk <- function(object, ...) paste("mine", object$a * rg_scale)
+    Ops.rg_kk <- function(e1, e2) "op"
+    rg_everywhere(lapply(1:2, function(i) {
+      x <- structure(list(a = i), class = "rg_kk")
+      list(length(x), summary(x), x + x)
+    }))
+  })
+  in_workspace({
+    setClass("RgP", representation(x = "numeric"), validity = function(object) {
+      if (object@x[[1L]] < rg_least) "too small" else TRUE
+    })
+    rg_least <- 0
+    setMethod("length", "RgP", function(x) 42L)
+    setMethod("show", "RgP", function(object) cat("an RgP\n"))
+    setGeneric("rgArea", function(shape) standardGeneric("rgArea"))
+    setMethod("rgArea", "RgP", function(shape) shape@x * rg_side)
+    rg_side <- 3
+    rg_total <- function(p) sum(rgArea(p))
+    rg_everywhere(lapply(1:2, function(i) {
+      p <- new("RgP", x = c(i, 2))
+      list(length(p), capture.output(print(p)), rg_total(p), inherits(try(new("RgP", x = -1), silent = TRUE), "try-error"))
+    }))
+    rg_objects <- list(new("RgP", x = 1), new("RgP", x = 2))
+    rg_everywhere(lapply(rg_objects, function(p) list(length(p), rgArea(p))))
+    rg_everywhere(lapply(1, function(i) existsMethod("length", "RgP")))
+    removeMethod("length", "RgP")
+    rg_everywhere(lapply(rg_objects, length))
+    removeMethod("show", "RgP")
+    removeClass("RgP")
+  })
+  in_workspace({
+    rg_step <- 2
+    RgAccount <- setRefClass("RgAccount", fields = list(total = "numeric"), methods = list(
+      add = function(x) {
+        total <<- total + x * rg_step
+        invisible(.self)
+      }
+    ))
+    rg_everywhere(lapply(1:3, function(i) {
+      a <- new("RgAccount", total = 1)
+      a$add(i)
+      a$total
+    }))
+    removeClass("RgAccount")
+  })
+  left <- lapply(places, parallel::clusterCall, function() {
+    c(ls(globalenv(), all.names = TRUE), existsMethod("length", "RgP"), isClass("RgP"))
+  })
+  for (place in names(places)) {
+    expect_identical(setdiff(left[[place]][[1L]], ".Random.seed"), "FALSE", label = place)
+  }
+})
+
+test_that("what code names by strings, or in a formula of another object, is sent; else the error says so", {
+  in_workspace({
+    rg_z <- 3
+    rg_own <- function(x) x * rg_z
+    rg_data <- data.frame(u = c(1, 2, 4))
+    rg_formula <- u ~ rg_v
+    rg_v <- c(2, 1, 5)
+    rg_list <- list(rg_own)
+    rg_everywhere(lapply(1:2, function(i) {
+      list(
+        get("rg_z"), exists("rg_z"), mget(c("rg_z", "rg_v"), envir = globalenv()), sapply(1:2, "rg_own"),
+        do.call("rg_own", list(i)), eval(parse(text = "rg_z + 1")), coef(lm(rg_formula, rg_data)), rg_list[[1L]](i)
+      )
+    }))
+  })
+  assign("rg_z", 3, globalenv())
+  withr::defer(rm("rg_z", envir = globalenv()))
+  for (place in places) {
+    hidden <- function(i) eval(as.name(paste0("rg_", "z")))
+    cnd <- expect_error(
+      par_lapply(1:2, hidden, .on = place, .control = on_local()), class = "regatta_error_element"
+    )
+    expect_match(paste(cnd$body, collapse = "\n"), "`rg_z` is a variable of the session's workspace that was not sent")
+    missing <- function(i) eval(as.name(paste0("rg_", "nowhere")))
+    cnd <- expect_error(par_lapply(1:2, missing, .on = place, .control = on_local()))
+    expect_no_match(paste(cnd$body, collapse = "\n"), "not sent")
+  }
+})
+
+test_that("nothing is left behind", {
+  rm("rg_everywhere", envir = globalenv())
+  withr::deferred_run(frame)
+  unlink(lib, recursive = TRUE)
+  end_servers()
+  expect_no_detritus(detritus)
+})
