@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "sys-bury.h"
+
 static _Atomic int64_t foreign, generation;
 /* Of the thread that forks: another one may fork at the same time. */
 static _Thread_local int own;
@@ -64,6 +66,17 @@ void rg_fork_witness_close(rg_fork_witness *witness) {
   witness->fd = -1;
 }
 
+#ifdef __linux__
+/* A worker that was killed before it came to drop its copy of the page has that until it is gone. */
+static int seal(int fd) {
+  enum { PATIENCE_MS = 1000 };
+  if (rg_fd_seal(fd, RG_FD_SEAL_WRITE) == 0) return 0;
+  if (rg_bury_count() == 0) return -1;
+  rg_bury_wait(PATIENCE_MS);
+  return rg_fd_seal(fd, RG_FD_SEAL_WRITE);
+}
+#endif
+
 /* A file that nobody has mapped for writing can be sealed against writes. After that it is no use as
    a witness any more, so there is a new one, under the number of the old. */
 int rg_fork_alone(rg_fork_witness *witness) {
@@ -72,7 +85,7 @@ int rg_fork_alone(rg_fork_witness *witness) {
   rg_fork_witness next;
   if (!witness->page || !rg_fd_is(witness->fd, witness->file)) return 0;
   forget_page(witness);
-  if (rg_fd_seal(witness->fd, RG_FD_SEAL_WRITE) < 0 || rg_fork_witness_open(&next) < 0) return 0;
+  if (seal(witness->fd) < 0 || rg_fork_witness_open(&next) < 0) return 0;
   if (dup3(next.fd, witness->fd, O_CLOEXEC) >= 0) {
     rg_fd_close(&next.fd);
     next.fd = witness->fd;

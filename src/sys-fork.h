@@ -36,8 +36,9 @@ typedef struct {
 int rg_fork_witness_open(rg_fork_witness *witness);
 void rg_fork_witness_close(rg_fork_witness *witness);
 
-/* Whether no such process is left. Costs next to nothing as long as nobody has forked. Where the
-   answer is yes the witness is made anew; once it is no, it stays so. */
+/* Whether no such process is left, but for workers that are being buried (sys-bury.h), which are waited for up to
+   a second. Costs next to nothing as long as nobody has forked. Where the answer is yes the witness is made anew;
+   once it is no, it stays so. */
 int rg_fork_alone(rg_fork_witness *witness);
 
 /* How many forks lie between the first process and this one: it differs in a copy. */

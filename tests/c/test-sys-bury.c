@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <signal.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -7,6 +8,7 @@
 #include "check.h"
 #include "sys-bury.h"
 #include "sys-clock.h"
+#include "sys-fork.h"
 #include "sys-interrupt.h"
 
 /* Nobody waits for a child that was killed, and none stays a zombie. */
@@ -117,6 +119,41 @@ static void bury_many(void) {
     for (int i = 0; i < CHILDREN; i++) kill(pids[i] = sleeper(), SIGKILL);
     CHECK(rg_bury_later(pids, CHILDREN) == 0);
   }
+}
+
+static pid_t at_alarm;
+
+static void kill_it(int number) {
+  (void)number;
+  kill(at_alarm, SIGKILL);
+}
+
+/* Forked at a run's end, it has not come to dropping what it has of the witness. */
+TEST(a_worker_that_is_being_buried_is_nobody_who_reads_the_arena) {
+  struct sigaction action = {.sa_handler = kill_it}, before;
+  const struct itimerval soon = {{0, 0}, {0, 100000}};
+  rg_fork_witness witness;
+  rg_fork_watch();
+  CHECK(rg_fork_witness_open(&witness) == 0);
+  pid_t foreign = fork();
+  if (foreign == 0) _exit(0);
+  CHECK(waitpid(foreign, NULL, 0) == foreign);
+  at_alarm = rg_fork_worker();
+  if (at_alarm == 0) {
+    for (;;) pause();
+  }
+  CHECK(rg_bury_later(&at_alarm, 1) == 0);
+  sigaction(SIGALRM, &action, &before);
+  setitimer(ITIMER_REAL, &soon, NULL);
+  CHECK(rg_fork_alone(&witness));
+  wait_for_all();
+  sigaction(SIGALRM, &before, NULL);
+  /* One that others have forked, and that lives, is not waited for. */
+  foreign = sleeper();
+  CHECK(!rg_fork_alone(&witness));
+  kill(foreign, SIGKILL);
+  CHECK(waitpid(foreign, NULL, 0) == foreign);
+  rg_fork_witness_close(&witness);
 }
 
 TEST(parties_that_threads_collect_at_the_same_time_are_all_counted) {
