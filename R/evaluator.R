@@ -4,7 +4,8 @@
 # What the current worker is doing: `depth`, the number of the loop's frame; `detailed`, how many
 # errors it has described in full; `like`, the trace that the last error had, and what it was made of (see
 # error_key()); `control`, the settings of the run; `muffle`, whether messages and
-# warnings end once they are noted; `session`, whether the worker is the session itself, so that an
+# warnings end once they are noted; `messages_to`, the connection that messages went to when the elements
+# began; `session`, whether the worker is the session itself, so that an
 # interrupt is the user's; `record`, an error that has been described and not yet sent; `unsent`, names of
 # variables that the session has and the worker was not given.
 evaluator <- new.env(parent = emptyenv())
@@ -100,8 +101,15 @@ evaluate_nested <- function(code) {
   code
 }
 
+# Whether the element has sink() or capture.output() take its messages, which are then not for the session: R writes
+# them there, and warnings if it writes these at once.
+takes_messages <- function() sink.number(type = "message") != evaluator$messages_to
+
+takes_warnings <- function() getOption("warn") == 1 && takes_messages()
+
 # `loop` runs elements until there are no more. After an element's error it is entered again.
 evaluate_all <- function(loop) {
+  evaluator$messages_to <- sink.number(type = "message")
   repeat {
     done <- tryCatch(
       withCallingHandlers(evaluate_on(loop), condition = handle_condition),
@@ -147,13 +155,15 @@ handle_condition <- function(cnd) {
     handle_interrupt(cnd)
   } else if (inherits(cnd, "warning")) {
     # With options(warn = 2) R turns the warning into an error after its handlers.
-    if (getOption("warn") < 2) {
+    if (getOption("warn") < 2 && !takes_warnings()) {
       send_condition(cnd, evaluator$control$warnings, 1L)
       if (evaluator$muffle[["warning"]]) tryInvokeRestart("muffleWarning")
     }
   } else if (inherits(cnd, "message")) {
-    send_condition(cnd, evaluator$control$messages, 0L)
-    if (evaluator$muffle[["message"]]) tryInvokeRestart("muffleMessage")
+    if (!takes_messages()) {
+      send_condition(cnd, evaluator$control$messages, 0L)
+      if (evaluator$muffle[["message"]]) tryInvokeRestart("muffleMessage")
+    }
   } else {
     send_condition(cnd, evaluator$control$conditions, 2L)
   }

@@ -192,6 +192,9 @@ handle_mc_warning <- function(w) {
     class(w) <- c("simpleError", "error", "condition")
     stop(w)
   }
+  if (takes_warnings()) {
+    return(invisible())
+  }
   show_as_output(job, active$i, w, mode)
   if (!startsWith(mode, "m_")) {
     # The worker muffles every warning: what R would have done with it is done here.
@@ -204,6 +207,9 @@ handle_mc_warning <- function(w) {
 }
 
 handle_mc_message <- function(m) {
+  if (takes_messages()) {
+    return(invisible())
+  }
   active <- mclapply_active()
   job <- active$job
   mode <- job$settings$mc.messages
