@@ -7,14 +7,52 @@ take_error <- function(run, event) {
   event$pid <- run$workers$rows[[event$worker]]$pid
   ended <- run$ending[[as.character(index)]]
   run$ending[[as.character(index)]] <- NULL
+  turned <- turned_take(run, index)
   if (isTRUE(event$error$interrupted) && !is.null(ended)) {
     cnd <- limit_error(run, index, event$pid, event$try, ended)
     return(fail(run, index, "timeout", cnd, event))
   }
+  if (!is.null(turned)) event$error <- turned
   cnd <- error_element(
     event$error, index, element_name(run, index), event$pid, event$try, run$task$call, run$like
   )
   fail(run, index, "error", cnd, event)
+}
+
+# A warning is to be the error of its element, which goes on meanwhile. It is interrupted where that can be done, and
+# has failed when it has ended, whatever its end is. The first such warning counts. An interrupt is for an element and
+# not for one try of it: it might come to the next.
+turn_element <- function(run, index, item) {
+  key <- as.character(index)
+  if (!is.null(run$turned[[key]])) {
+    return(invisible())
+  }
+  record <- item$fate$record
+  if (is.null(record)) record <- capture_error(warning_as_error(item$bare), list(), list(), detail = FALSE, dump = "no")
+  run$turned[[key]] <- record
+  now <- if (!is.null(run$executor$running) && run$control$retries == 0) run$executor$running()
+  for (worker in now$worker[now$element == index]) run$executor$interrupt(worker, index)
+}
+
+turned_take <- function(run, index) {
+  key <- as.character(index)
+  record <- run$turned[[key]]
+  if (!is.null(record)) run$turned[[key]] <- NULL
+  record
+}
+
+# What is left of values when those of such elements are errors.
+take_turned <- function(run, event) {
+  turned <- as.character(event$index) %in% names(run$turned)
+  columns <- c("worker", "index", "try", "start", "end", "bytes")
+  for (k in which(turned)) {
+    one <- lapply(event[columns], `[[`, k)
+    one$error <- run$turned[[as.character(event$index[[k]])]]
+    tasks_note(run$tasks, one)
+    take_error(run, one)
+  }
+  event[c(columns, "values")] <- lapply(event[c(columns, "values")], `[`, !turned)
+  event
 }
 
 # `row` is that of the worker, which was at the element `index`.
@@ -22,6 +60,7 @@ take_death <- function(run, event, row, index) {
   event$index <- index
   event$pid <- row$pid
   event$try <- run$tasks$tries[[index]]
+  turned_take(run, index)
   ended <- run$ending[[as.character(index)]]
   run$ending[[as.character(index)]] <- NULL
   if (is.null(ended)) {

@@ -47,6 +47,7 @@ run_new <- function(task, on, control, seed = rng_base(control$seed), attended =
   run$like <- new.env(parent = emptyenv()) # how the last error was described: see error_element()
   run$tries <- list()
   run$ending <- list()
+  run$turned <- list() # errors that warnings have become, of elements under way, by number: see turn_element()
   run$stopping <- FALSE
   run$stop_index <- Inf
   run$idle_deaths <- 0L
@@ -186,6 +187,12 @@ take_ended <- function(run, event) {
     return(invisible())
   }
   run$idle_deaths <- 0L
+  if (is.null(event$error) && length(run$turned) > 0L) {
+    event <- take_turned(run, event)
+    if (length(event$index) == 0L) {
+      return(invisible())
+    }
+  }
   if (is.null(event$error)) {
     tasks_note_later(run$tasks, event)
     take_values(run, event)

@@ -7,7 +7,8 @@
 # warnings end once they are noted; `messages_to`, the connection that messages went to when the elements
 # began; `session`, whether the worker is the session itself, so that an
 # interrupt is the user's; `record`, an error that has been described and not yet sent; `unsent`, names of
-# variables that the session has and the worker was not given.
+# variables that the session has and the worker was not given; `warn`, the option of that name as the session has
+# it; `warned`, how many warnings were described that may become errors.
 evaluator <- new.env(parent = emptyenv())
 
 # Every one of the first errors of a worker brings locals and a dump, later ones the traceback only:
@@ -27,14 +28,17 @@ restore_env <- function(old) {
   if (length(set) > 0L) do.call(Sys.setenv, as.list(set))
 }
 
-# Once in a worker, before the first element of a run.
-evaluate_begin <- function(control, seed, muffle = c(message = TRUE, warning = TRUE)) {
+# Once in a worker, before the first element of a run. `warn` is the option as elements find it, where that is the
+# session's word.
+evaluate_begin <- function(control, seed, muffle = c(message = TRUE, warning = TRUE), warn = getOption("warn")) {
   evaluator$control <- control
   evaluator$detailed <- 0L
   evaluator$record <- evaluator$like <- NULL
   evaluator$muffle <- muffle
   evaluator$session <- FALSE
   evaluator$expressions <- getOption("expressions")
+  evaluator$warn <- warn
+  evaluator$warned <- 0L
   .Call(ffi_evaluator_begin, list(
     seed, control$retries > 0, control$retry_seed == "new", control$max_conditions
   ))
@@ -147,18 +151,17 @@ handle_condition <- function(cnd) {
   }
   if (inherits(cnd, "error")) {
     signaller <- sys.nframe() - 1L
-    if (is_only_signalled(signaller)) leave_signal(sys.frame(signaller))
+    if (is_only_signalled(signaller)) {
+      send_condition(cnd, evaluator$control$conditions, 2L)
+      leave_signal(sys.frame(signaller))
+    }
     handle_error(cnd)
   } else if (inherits(cnd, "regatta_no_console")) {
     handle_error(cnd$error)
   } else if (inherits(cnd, "interrupt")) {
     handle_interrupt(cnd)
   } else if (inherits(cnd, "warning")) {
-    # With options(warn = 2) R turns the warning into an error after its handlers.
-    if (getOption("warn") < 2 && !takes_warnings()) {
-      send_condition(cnd, evaluator$control$warnings, 1L)
-      if (evaluator$muffle[["warning"]]) tryInvokeRestart("muffleWarning")
-    }
+    if (!takes_warnings()) handle_warning(cnd)
   } else if (inherits(cnd, "message")) {
     if (!takes_messages()) {
       send_condition(cnd, evaluator$control$messages, 0L)
@@ -169,7 +172,8 @@ handle_condition <- function(cnd) {
   }
 }
 
-# signalCondition() of an error ends nothing by itself: if no handler takes it the code goes on.
+# signalCondition() of an error ends nothing by itself: if no handler takes it the code goes on. Those outside the
+# call are asked as for any other condition.
 # `frame` is the one that called the handler. rlang signals so what it is about to stop() with.
 is_only_signalled <- function(frame) {
   frame > 1L && identical(sys.function(frame), signalCondition) &&
@@ -182,17 +186,67 @@ leave_signal <- function(frame) {
   do.call("return", list(NULL), envir = frame)
 }
 
-send_condition <- function(cnd, mode, kind) {
+# Handlers come before options(warn = ), and those outside the call are in the session: what becomes of a warning
+# is decided there. It goes with the element's own option, if the element has set one. Only where the element itself
+# asks for errors R makes one here, which it does after its handlers.
+handle_warning <- function(cnd) {
+  warn <- getOption("warn")
+  muffle <- evaluator$muffle[["warning"]]
+  own <- !identical(as.numeric(warn), as.numeric(evaluator$warn))
+  if (warn >= 2 && (own || !muffle)) {
+    return(invisible())
+  }
+  mode <- evaluator$control$warnings
+  fate <- if (own) {
+    list(warn = warn)
+  } else if (warn >= 2 && mode == "relay" && evaluator$warned < described_warnings_max) {
+    shown <- handler_frames()
+    list(record = warning_record(cnd, shown))
+  }
+  send_condition(cnd, mode, 1L, fate)
+  if (muffle) tryInvokeRestart("muffleWarning")
+}
+
+# A warning with options(warn = 2) may turn out to be the error of its element. A worker describes so many, since most
+# elements may warn, and be in suppressWarnings().
+described_warnings_max <- 1000L
+
+warning_record <- function(cnd, shown) {
+  evaluator$warned <- evaluator$warned + 1L
+  detail <- evaluator$warned <= detailed_errors_max
+  dump <- if (detail) evaluator$control$dump else "no"
+  record <- capture_error(warning_as_error(cnd), shown$calls, shown$frames, detail, dump)
+  or_else(portable_record(c(record, interrupted = FALSE)), NULL)
+}
+
+# What R makes of it.
+warning_as_error <- function(cnd) {
+  text <- sprintf(gettext("(converted from warning) %s", domain = "R"), message_of(cnd))
+  simpleError(text, if (is.list(cnd)) unclass(cnd)[["call"]])
+}
+
+# The option of a process that is no copy of the session: NA if somebody has asked for errors there.
+node_warn <- function() {
+  warn <- getOption("warn")
+  if (warn < 2) warn else NA
+}
+
+# `fate`, of a warning: list(warn, record), of which either may be missing: see handle_warning().
+send_condition <- function(cnd, mode, kind, fate = NULL) {
   if (mode == "drop") {
     return(invisible())
   }
-  if (is_plain_condition(cnd)) {
+  send <- function(cnd, fate) {
+    if (!is.null(fate)) cnd <- structure(list(cnd = cnd, fate = fate), class = "regatta_warning_fate")
+    .Call(ffi_evaluator_condition, cnd, kind)
+  }
+  if (is_plain_condition(cnd) && is.null(fate)) {
     .Call(ffi_evaluator_condition, light_condition(cnd), kind)
   } else {
     # No condition makes an element fail that has not failed.
     tryCatch(
-      .Call(ffi_evaluator_condition, portable_condition(light_condition(cnd)), kind),
-      error = function(e) .Call(ffi_evaluator_condition, plain_condition(cnd), kind)
+      send(portable_condition(light_condition(cnd)), fate),
+      error = function(e) send(plain_condition(cnd), fate["warn"])
     )
   }
 }

@@ -105,7 +105,9 @@ fork_workers <- function(pool, workers, places, plan) {
 # Functions of a package are read from its file when they are first used. Those that a worker needs are
 # read before the fork: once, and not by every worker. Those that describe errors are many more than
 # those that run elements, and are read when a worker has sent the first one.
-code_of_errors <- c("handle_error", "handle_overflow", "handle_interrupt", "keep_jump")
+code_of_errors <- c(
+  "handle_error", "handle_overflow", "handle_interrupt", "keep_jump", "handler_frames", "warning_record"
+)
 
 load_worker_code <- function() {
   if (length(the$code_loaded) == 0L) {
@@ -118,6 +120,8 @@ load_worker_code <- function() {
 load_error_code <- function() {
   if (length(the$code_loaded) > 0L && !all(code_of_errors %in% the$code_loaded)) {
     load_code(code_of_errors)
+    # It tells promises from other variables of a frame. Workers of later calls have it from here.
+    or_else(loadNamespace("rlang"), NULL)
   }
 }
 
@@ -236,9 +240,15 @@ leave_worker <- function(save = "default", status = 0, runLast = TRUE) {
   .Call(ffi_fork_worker_exit, as.integer(status))
 }
 
-# The console's buffer may hold the rest of the parent's script.
+# The console's buffer may hold the rest of the parent's script. One connection for all calls: packages ask for it often,
+# and R tells of each that nobody has closed. Its number may be that of another by now.
 null_stdin <- function() {
-  file("/dev/null", open = "r")
+  kept <- the$null_stdin
+  number <- as.integer(kept)
+  there <- !is.null(kept) && number %in% getAllConnections() &&
+    identical(attr(getConnection(number), "conn_id"), attr(kept, "conn_id"))
+  if (!there) the$null_stdin <- file("/dev/null", open = "r")
+  the$null_stdin
 }
 
 mask_base <- function(name, value) {

@@ -198,7 +198,9 @@ handle_mc_warning <- function(w) {
   show_as_output(job, active$i, w, mode)
   if (!startsWith(mode, "m_")) {
     # The worker muffles every warning: what R would have done with it is done here.
-    if (job$in_workers && getOption("warn") == 1) {
+    if (job$in_workers && getOption("warn") >= 2) {
+      stop(simpleError(paste("(converted from warning)", conditionMessage(w)), conditionCall(w)))
+    } else if (job$in_workers && getOption("warn") == 1) {
       writeLines(paste("Warning:", conditionMessage(w)), stderr())
     }
   } else if (grepl("output", mode)) {

@@ -57,13 +57,21 @@ relay_condition <- function(run, event) {
   relay <- run$relay
   relay$counts[[event$kind]] <- relay$counts[[event$kind]] + 1
   cnd <- event$cnd
+  fate <- NULL
+  if (inherits(cnd, "regatta_warning_fate")) {
+    fate <- cnd$fate
+    cnd <- cnd$cnd
+  }
+  bare <- cnd
   if (inherits(cnd, "progression")) {
     progress_yield(run$progress)
   }
   if (event$kind != "condition" && is.character(cnd$message)) {
     cnd$message <- paste0(relay_prefix(run, event$index), cnd$message)
   }
-  relay_do(run, event$index, relay$modes[[event$kind]], list(kind = event$kind, cnd = cnd))
+  item <- list(kind = event$kind, cnd = cnd)
+  if (event$kind == "warning") item[c("bare", "fate")] <- list(bare, fate)
+  relay_do(run, event$index, relay$modes[[event$kind]], item)
 }
 
 relay_suppressed <- function(run, event) {
@@ -79,19 +87,19 @@ relay_suppressed <- function(run, event) {
     simpleMessage(paste0(text, "\n"))
   }
   kind <- if (event$kind == "warning") "warning" else "message"
-  relay_do(run, event$index, relay$modes[[event$kind]], list(kind = kind, cnd = cnd))
+  relay_do(run, event$index, relay$modes[[event$kind]], list(kind = kind, cnd = cnd, bare = cnd))
 }
 
 relay_do <- function(run, index, mode, item) {
   if (mode == "relay") {
-    relay_emit(run, item)
+    relay_emit(run, item, index)
   } else if (mode == "capture") {
     key <- as.character(index)
     run$relay$held[[key]] <- c(run$relay$held[[key]], list(item))
   }
 }
 
-relay_emit <- function(run, item) {
+relay_emit <- function(run, item, index = NULL) {
   progress_clear(run$progress)
   if (!is.null(item$stream)) {
     to <- if (item$stream == "stdout") stdout() else stderr()
@@ -100,11 +108,32 @@ relay_emit <- function(run, item) {
   }
   switch(item$kind,
     message = message(item$cnd),
-    warning = warning(item$cnd),
+    warning = relay_warning(run, item, index),
     # The restart is that of progressr's conditions: their handler ends with it.
     condition = withRestarts(signalCondition(item$cnd), muffleProgression = function() NULL)
   )
   invisible()
+}
+
+# Handlers first, as in warning(), then options(warn = ): the element's own, or the session's. An error that the
+# session's makes of a warning is that of its element, if the element has not ended: `index`, NULL of what was held.
+relay_warning <- function(run, item, index) {
+  own <- item$fate$warn
+  if (!is.null(own)) {
+    old <- options(warn = own)
+    on.exit(options(old))
+  } else if (getOption("warn") >= 2 && !is.null(index) && run$tasks$tries[[index]] > 0L) {
+    unheard <- withRestarts(
+      {
+        signalCondition(item$cnd)
+        TRUE
+      },
+      muffleWarning = function() FALSE
+    )
+    if (unheard) turn_element(run, index, item)
+    return(invisible())
+  }
+  warning(item$cnd)
 }
 
 # Elements whose fate is known: what they printed without a newline is complete now.

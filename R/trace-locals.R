@@ -1,19 +1,21 @@
 # The variables of a frame as one line of text each. No method of the user's is called and no
 # promise forced: either could fail, take for ever or change what is being looked at.
 
-# Seconds that the variables of one error may take in all, and how many of a frame are shown.
+# CPU seconds that the variables of one error may take in all, and how many of a frame are shown.
 locals_time <- 0.5
 locals_count <- 40L
 
 frame_locals <- function(frames, width = 76L) {
-  deadline <- proc.time()[["elapsed"]] + locals_time
+  # What is read from disk for the first error of a process takes longer than the variables of most.
+  or_else(loadNamespace("rlang"), NULL)
+  deadline <- .Call(ffi_clock_cpu) + locals_time
   locals <- vector("list", length(frames))
   # The innermost frames matter most, so that they come first while there is time.
   for (i in rev(seq_along(frames))) {
     env <- frames[[i]]
     locals[[i]] <- if (is_known_env(env) || which_env(frames, env) < i) {
       character()
-    } else if (proc.time()[["elapsed"]] > deadline) {
+    } else if (.Call(ffi_clock_cpu) > deadline) {
       "(not shown: the variables of the other frames took too long)"
     } else {
       or_else(env_lines(env, width), "(cannot be shown)")

@@ -37,6 +37,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_char_map, 1),
     ENTRY(ffi_char_map_expand, 1),
     ENTRY(ffi_clock, 0),
+    ENTRY(ffi_clock_cpu, 0),
     ENTRY(ffi_cluster_count, 1),
     ENTRY(ffi_cluster_decode, 2),
     ENTRY(ffi_cluster_guard, 3),

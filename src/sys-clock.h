@@ -19,4 +19,11 @@ static inline int64_t rg_clock_cpu(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* Likewise of the calling thread alone. */
+static inline int64_t rg_clock_cpu_thread(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 #endif

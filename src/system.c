@@ -13,6 +13,8 @@
 
 SEXP ffi_clock(void) { return Rf_ScalarReal((double)rg_clock_now() / 1e9); }
 
+SEXP ffi_clock_cpu(void) { return Rf_ScalarReal((double)rg_clock_cpu_thread() / 1e9); }
+
 /* "File too large" does not say that a limit of the process is meant, and that files in memory count. */
 SEXP ffi_system_message(SEXP code) {
   char text[256];

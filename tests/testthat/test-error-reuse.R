@@ -6,7 +6,7 @@ control <- two_workers(workers = 1L, errors = "collect")
 
 # As seen by the session, without what differs from run to run.
 errors_of <- function(n, f, ..., control) {
-  value <- suppressWarnings(par_lapply(seq_len(n), f, ..., .control = control))
+  value <- suppressWarnings(par_lapply(seq_len(n), f, ..., .control = control), classes = "regatta_warning_errors")
   lapply(value, function(cnd) {
     if (!inherits(cnd, "condition")) {
       return(cnd)

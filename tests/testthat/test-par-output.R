@@ -197,6 +197,83 @@ test_that("options(warn = 2) turns a warning of an element into its error", {
     class = "regatta_error_element"
   )
   expect_match(conditionMessage(err), "NAs introduced by coercion")
+  # The element has not gone on, and what led to the warning is known.
+  err <- expect_error(
+    par_lapply(1L, function(i) {
+      here <- 5
+      warning("careful")
+      Sys.sleep(600)
+    }, .control = two_workers()),
+    class = "regatta_error_element"
+  )
+  expect_match(conditionMessage(err$parent), "(converted from warning) careful", fixed = TRUE)
+  expect_true("here: num 5" %in% unlist(err$trace$locals))
+  got <- suppressWarnings(classes = "regatta_warning_errors", par_lapply(1:3, function(i) {
+    if (i == 2L) as.integer("x") else i
+  }, .control = two_workers(errors = "collect")))
+  expect_identical(vapply(got, inherits, NA, "regatta_error_element"), c(FALSE, TRUE, FALSE))
+  got <- par_lapply(1L, function(i) {
+    if (Sys.getenv("REGATTA_TRY") == "1") as.integer("x") else 2
+  }, .control = two_workers(retries = 1))
+  expect_identical(got, list(2))
+})
+
+test_that("handlers in the session come before its options(warn = 2)", {
+  withr::local_preserve_seed()
+  withr::local_options(warn = 2)
+  f <- function(i) as.integer("x")
+  na <- list(NA_integer_, NA_integer_)
+  for (mode in c("relay", "capture")) {
+    expect_identical(suppressWarnings(par_lapply(1:2, f, .control = two_workers(warnings = mode))), na)
+  }
+  expect_identical(par_lapply(1:2, f, .control = two_workers(warnings = "drop")), na)
+  muffle <- function(w) tryInvokeRestart("muffleWarning")
+  expect_identical(withCallingHandlers(par_lapply(1:2, f, .control = two_workers()), warning = muffle), na)
+  expect_identical(tryCatch(par_lapply(1:2, f, .control = two_workers()), warning = function(w) "W"), "W")
+  expect_identical(suppressWarnings(par_value(par_call(as.integer("x")))), NA_integer_)
+  expect_identical(mclapply(1:2, f, mc.cores = 2, mc.warnings = "m_ignore"), na)
+  expect_identical(suppressWarnings(mclapply(1:2, f, mc.cores = 2)), na)
+  with_signal <- function() mclapply(1:2, f, mc.cores = 2, mc.warnings = "signal", mc.dump.frames = "no")
+  expect_error(suppressWarnings(with_signal()), "converted from warning")
+})
+
+test_that("an element's own option `warn` is that of its warnings", {
+  printed <- printed_by(function() {
+    two <- par_control(workers = 2L)
+    silent <- function(i) {
+      options(warn = -1)
+      as.integer("x")
+    }
+    for (warn in 0:2) {
+      options(warn = warn)
+      heard <- 0
+      got <- withCallingHandlers(par_lapply(1:2, silent, .control = two), warning = function(w) heard <<- heard + 1)
+      stopifnot(identical(got, list(NA_integer_, NA_integer_)), heard == 2, identical(getOption("warn"), warn))
+      stopifnot(identical(par_lapply(1:2, silent, .control = two), got))
+      stopifnot(identical(mclapply(1:2, silent, mc.cores = 2), got))
+    }
+    # An error that is merely signalled ends nothing either.
+    f <- function(i) {
+      signalCondition(simpleError("sig"))
+      i
+    }
+    stopifnot(identical(par_lapply(1:2, f, .control = two), list(1L, 2L)))
+    options(warn = 0)
+    cat("done\n")
+    NULL
+  })
+  expect_identical(printed$stdout[[1L]], "done")
+  expect_identical(printed$stderr, character())
+  own_error <- function(i) {
+    withr::local_options(warn = 3)
+    tryCatch(as.integer("x"), error = function(e) "error")
+  }
+  expect_identical(suppressWarnings(par_lapply(1:2, own_error, .control = two_workers())), list("error", "error"))
+})
+
+test_that("an error that is merely signalled gets to handlers in the session", {
+  f <- function(i) signalCondition(simpleError("sig"))
+  expect_identical(tryCatch(par_lapply(1:2, f, .control = two_workers()), error = conditionMessage), "sig")
 })
 
 test_that("sink() and capture.output() inside an element work", {

@@ -58,6 +58,23 @@ test_that("a warning that options(warn = 2) makes an error has the calls of the 
   expect_identical(calls_of(record), c("FUN(X[[i]])", "h()"))
 })
 
+test_that("variables are told however long the machine is busy with others", {
+  frames <- lapply(1:3, function(i) list2env(list(x = i)))
+  namespace <- asNamespace("regatta")
+  before <- namespace$env_lines
+  put <- function(value) {
+    unlockBinding("env_lines", namespace)
+    assign("env_lines", value, envir = namespace)
+    lockBinding("env_lines", namespace)
+  }
+  withr::defer(put(before))
+  put(function(env, width) {
+    Sys.sleep(locals_time)
+    before(env, width)
+  })
+  expect_identical(frame_locals(frames), list("x: int 1", "x: int 2", "x: int 3"))
+})
+
 test_that("assertions stay, the inside of tryCatch() and local() goes", {
   record <- capture_of(function(x) tryCatch(stopifnot(x > 1), warning = identity), 1)
   expect_identical(
