@@ -28,16 +28,15 @@ restore_env <- function(old) {
   if (length(set) > 0L) do.call(Sys.setenv, as.list(set))
 }
 
-# Once in a worker, before the first element of a run. `warn` is the option as elements find it, where that is the
-# session's word.
-evaluate_begin <- function(control, seed, muffle = c(message = TRUE, warning = TRUE), warn = getOption("warn")) {
+# Once in a worker, before the first element of a run and with the session's options.
+evaluate_begin <- function(control, seed, muffle = c(message = TRUE, warning = TRUE)) {
   evaluator$control <- control
   evaluator$detailed <- 0L
   evaluator$record <- evaluator$like <- NULL
   evaluator$muffle <- muffle
   evaluator$session <- FALSE
   evaluator$expressions <- getOption("expressions")
-  evaluator$warn <- warn
+  evaluator$warn <- getOption("warn")
   evaluator$warned <- 0L
   .Call(ffi_evaluator_begin, list(
     seed, control$retries > 0, control$retry_seed == "new", control$max_conditions
@@ -223,12 +222,6 @@ warning_record <- function(cnd, shown) {
 warning_as_error <- function(cnd) {
   text <- sprintf(gettext("(converted from warning) %s", domain = "R"), message_of(cnd))
   simpleError(text, if (is.list(cnd)) unclass(cnd)[["call"]])
-}
-
-# The option of a process that is no copy of the session: NA if somebody has asked for errors there.
-node_warn <- function() {
-  warn <- getOption("warn")
-  if (warn < 2) warn else NA
 }
 
 # `fate`, of a warning: list(warn, record), of which either may be missing: see handle_warning().

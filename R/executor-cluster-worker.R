@@ -40,7 +40,7 @@ cluster_worker_begin <- function(bytes, slots, number, token, share = NULL, sett
   cluster_worker$slots <- slots
   cluster_worker$number <- number
   cluster_worker$socket <- master_socket(find_master(sys.frames())$con)
-  evaluate_begin(control, job$seed, warn = node_warn())
+  evaluate_begin(control, job$seed)
 }
 
 # `begin`: list(bytes, slots, number, share, settings) with the first batch of a run, or after another run. Interrupts

@@ -167,7 +167,7 @@ member_run <- function(bytes) {
   undo <- tryCatch(member_begin(bytes), error = function(e) {
     .Call(ffi_fork_member_refuse, conditionMessage(e))
   })
-  evaluate_begin(the$plan$control, the$plan$seed, warn = node_warn())
+  evaluate_begin(the$plan$control, the$plan$seed)
   evaluate_all(the$plan$loop)
   member_end(undo)
   .Call(ffi_fork_member_leave)

@@ -7,7 +7,9 @@ check_dots <- function(args, FUN, name = "FUN", call = rlang::caller_call()) {
   if (is.null(given)) {
     return(invisible())
   }
-  taken <- names(formals(base::args(FUN)))
+  # NULL for `[` and its kind, which tell nobody what they take.
+  shown <- base::args(FUN)
+  taken <- if (is.function(shown)) names(formals(shown))
   open <- is.null(taken) || "..." %in% taken
   before <- if (open) taken[seq_len(match("...", taken, 1L) - 1L)] else taken
   for (i in which(is_setting(given) & !given %in% taken & is.na(pmatch(given, before)))) {

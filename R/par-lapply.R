@@ -61,7 +61,8 @@ map_loop <- function(X, FUN, args) {
   force(X)
   force(FUN)
   protected <- protect_language(args)
-  function() do.call(evaluate_lapply, c(list(quote(X), quote(FUN)), protected))
+  # By its name, which the calls of warnings show.
+  function() do.call("evaluate_lapply", c(list(quote(X), quote(FUN)), protected))
 }
 
 # Arguments for do.call(), which would evaluate what is language. An empty one stays what it is.

@@ -192,6 +192,19 @@ test_that("a child that reads stdin gets its end, and the parent's input is unto
   expect_identical(got$line, "for the parent")
 })
 
+test_that("stdin() is one connection, however often it is asked for, and another when that is closed", {
+  before <- nrow(showConnections())
+  got <- par_lapply(1, function(i) {
+    known <- identical(attr(stdin(), "conn_id"), attr(stdin(), "conn_id"))
+    opened <- nrow(showConnections())
+    close(stdin())
+    other <- file("/dev/zero", "rb") # has its number now
+    on.exit(close(other))
+    list(known = known, opened = opened, lines = readLines(stdin()), other = readBin(other, "raw", 1L))
+  }, .control = two_workers())[[1L]]
+  expect_identical(got, list(known = TRUE, opened = before + 1L, lines = character(), other = as.raw(0L)))
+})
+
 test_that("on.exit() runs when an element fails, and not when its worker is killed", {
   dir <- withr::local_tempdir()
   suppressWarnings(par_lapply(1:3, function(i) {

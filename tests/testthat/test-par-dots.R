@@ -52,6 +52,17 @@ test_that("a function that has the argument gets it, whole or in part, without a
   expect_identical(par_lapply(1:2, sum, 1, seed = 1, .on = 2), list(3, 4))
 })
 
+test_that("a function of the language takes named arguments without a word", {
+  withr::local_preserve_seed()
+  withr::local_options(warn = 2)
+  x <- list(matrix(1:4, 2))
+  for (fun in list(`[`, "[")) {
+    expect_identical(par_lapply(x, fun, 1, , drop = FALSE, .on = 2), lapply(x, fun, 1, , drop = FALSE))
+  }
+  expect_identical(par_lapply(list(list(ab = 1)), `[[`, "a", exact = FALSE, .on = 2), list(1))
+  expect_identical(mclapply(x, `[`, 1, 1:2, drop = FALSE, mc.cores = 2), lapply(x, `[`, 1, 1:2, drop = FALSE))
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
