@@ -147,7 +147,7 @@ checkpoint_tell <- function(run, event) {
   point <- run$checkpoint
   if (!is.null(point) && event$kind == "warning") {
     key <- as.character(event$index)
-    if (inherits(event$cnd, "regatta_warning_fate")) event$cnd$fate$record <- NULL
+    if (inherits(event$cnd, "regatta_fate")) event$cnd$fate$record <- NULL
     point$told[[key]] <- c(point$told[[key]], list(event))
   }
 }

@@ -230,7 +230,7 @@ send_condition <- function(cnd, mode, kind, fate = NULL) {
     return(invisible())
   }
   send <- function(cnd, fate) {
-    if (!is.null(fate)) cnd <- structure(list(cnd = cnd, fate = fate), class = "regatta_warning_fate")
+    if (!is.null(fate)) cnd <- structure(list(cnd = cnd, fate = fate), class = "regatta_fate")
     .Call(ffi_evaluator_condition, cnd, kind)
   }
   if (is_plain_condition(cnd) && is.null(fate)) {

@@ -58,7 +58,7 @@ relay_condition <- function(run, event) {
   relay$counts[[event$kind]] <- relay$counts[[event$kind]] + 1
   cnd <- event$cnd
   fate <- NULL
-  if (inherits(cnd, "regatta_warning_fate")) {
+  if (inherits(cnd, "regatta_fate")) {
     fate <- cnd$fate
     cnd <- cnd$cnd
   }
