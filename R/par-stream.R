@@ -43,30 +43,43 @@ par_more <- function(stream) {
 
 par_next <- function(stream) {
   stream <- check_stream(stream)
+  if (isTRUE(stream$lost)) {
+    run_lost(stream$run, sys.call())
+  }
   if (stream$taken >= stream$n) {
     stop(stream_is_over(stream), call. = FALSE)
   }
   run <- stream$run
   check_run_owner(run, "stream", sys.call())
   index <- stream$taken + 1
-  # Left by an error or an interrupt, it is closed.
-  on.exit(run_close(run))
+  # Left by a jump, it is closed. There is more to take until somebody has been told that there is not.
+  told <- isTRUE(run$closed)
+  on.exit({
+    run_close(run)
+    if (told || !is.null(run$failure)) {
+      stream$lost <- TRUE
+      stream_end(stream)
+    }
+  })
   run_guard(run, {
     stream_refill(stream)
     run_drive(run, settled = function() run$status[[index]] != 0L)
   })
   if (run$stopping) {
-    stream$ended <- stream$taken # there is no more to take
-    stream$taken <- stream$n
+    stream_end(stream)
     run_close(run)
     run_result(run)
   }
   value <- stream_take(stream, index)
   stream_refill(stream)
-  if (stream$taken < stream$n) {
-    on.exit()
-  }
+  on.exit(if (stream$taken >= stream$n) run_close(run))
   value
+}
+
+# Without the results that have not been taken.
+stream_end <- function(stream) {
+  stream$ended <- stream$taken
+  stream$taken <- stream$n
 }
 
 stream_is_over <- function(stream) {

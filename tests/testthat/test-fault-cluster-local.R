@@ -84,11 +84,20 @@ test_that("a call or stream that has been stopped by a failure is not waited for
 
   stream <- par_stream(1:4, function(i) Sys.sleep(300), .on = cl, .control = on_local(workers = 2L))
   tools::pskill(server_pid(cl), tools::SIGKILL)
-  for (k in 1:2) expect_error(within_seconds(20, par_next(stream)), class = "regatta_error_server")
+  expect_true(par_more(stream))
+  for (k in 1:2) {
+    expect_error(within_seconds(20, par_next(stream)), class = "regatta_error_server")
+    expect_false(par_more(stream))
+  }
 
   stream <- par_stream(1:4, function(i) message(i), .on = cl, .control = on_local(workers = 2L))
   tryCatch(par_next(stream), message = function(m) NULL)
-  expect_error(within_seconds(20, par_next(stream)), "par_stream", class = "regatta_error_lost")
+  # Nobody has been told yet.
+  expect_true(par_more(stream))
+  for (k in 1:2) {
+    expect_error(within_seconds(20, par_next(stream)), "par_stream", class = "regatta_error_lost")
+    expect_false(par_more(stream))
+  }
 })
 
 test_that("what a call has by handle is there until its worker has read it", {
