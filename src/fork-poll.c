@@ -246,7 +246,9 @@ static void add_ended(batch *b, SEXP ends, int count, const char *name, SEXP wha
 static void add_value(batch *b, int w, const rg_record *record) {
   SEXP ends = VECTOR_ELT(b->all, BATCH_ENDS);
   if (ends == R_NilValue) ends = SET_VECTOR_ELT(b->all, BATCH_ENDS, new_ends(b->room));
-  SET_VECTOR_ELT(batch_list(b, BATCH_VALUES, b->room), b->count, decode_record(b, w, record));
+  /* Before the value, which nothing protects while arguments are evaluated. */
+  SEXP values = batch_list(b, BATCH_VALUES, b->room);
+  SET_VECTOR_ELT(values, b->count, decode_record(b, w, record));
   note_end(ends, b->count++, b->pool, w, record);
 }
 

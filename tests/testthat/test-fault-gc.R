@@ -38,6 +38,21 @@ test_that("a collection at every allocation of the parent changes no value", {
   expect_identical(got, list(wanted, TRUE))
 })
 
+test_that("a collection at every allocation while values arrive changes none of them", {
+  withr::local_preserve_seed()
+  stream <- par_stream(1:8, function(i) rep(i + 0, 1000), .control = par_control(workers = 1L, progress = FALSE))
+  executor <- stream$stream$run$executor
+  poll <- executor$poll
+  executor$poll <- function(timeout) {
+    gctorture(TRUE)
+    on.exit(gctorture(FALSE))
+    poll(timeout)
+  }
+  stream$stream$run$executor <- executor
+  got <- lapply(1:8, function(i) par_next(stream))
+  expect_identical(got, lapply(1:8, function(i) rep(i + 0, 1000)))
+})
+
 test_that("collections in a handler while a map runs do no harm", {
   got <- withCallingHandlers(
     par_lapply(1:20, function(i) {
