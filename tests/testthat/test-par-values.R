@@ -64,7 +64,7 @@ test_that("large leaves anywhere in a value arrive", {
   skip_if_not_installed("methods")
   methods::setClass("RegattaTestSlots", representation(x = "numeric", meta = "list"),
     where = globalenv())
-  on.exit(methods::removeClass("RegattaTestSlots", where = globalenv()))
+  on.exit(methods::removeClass("RegattaTestSlots", where = globalenv()), add = TRUE)
   leaf <- seq_len(big) / 7
   values <- list(
     list(a = leaf, b = list(c = list(leaf, "x", NULL)), d = pairlist(leaf)),

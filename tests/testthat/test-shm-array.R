@@ -94,7 +94,7 @@ test_that("an array travels by handle and stays the same memory", {
   y[1] <- -1
   expect_identical(x[1], -1)
   cluster <- parallel::makePSOCKcluster(1L)
-  on.exit(parallel::stopCluster(cluster))
+  on.exit(parallel::stopCluster(cluster), add = TRUE)
   parallel::clusterCall(cluster, function(paths) .libPaths(paths), .libPaths())
   parallel::clusterCall(cluster, function(v) {
     v[2] <- -2
