@@ -155,6 +155,8 @@ handle_condition <- function(cnd) {
       leave_signal(sys.frame(signaller))
     }
     handle_error(cnd)
+  } else if (is_stopped(sys.nframe() - 1L)) {
+    handle_error(as_error(cnd))
   } else if (inherits(cnd, "regatta_no_console")) {
     handle_error(cnd$error)
   } else if (inherits(cnd, "interrupt")) {
@@ -177,6 +179,18 @@ handle_condition <- function(cnd) {
 is_only_signalled <- function(frame) {
   frame > 1L && identical(sys.function(frame), signalCondition) &&
     !identical(topenv(environment(sys.function(frame - 1L))), asNamespace("rlang"))
+}
+
+# stop() of what is no error, such as a warning that a handler was given: after the handlers, which have all been
+# asked now, R would leave for the top level.
+is_stopped <- function(frame) frame > 0L && identical(sys.function(frame), stop)
+
+# Without the classes of what code goes on after, so that no handler outside the call takes it for such.
+as_error <- function(cnd) {
+  passing <- c("simpleWarning", "warning", "simpleMessage", "message", "interrupt", "simpleCondition", "condition")
+  simple <- simpleError(message_of(cnd), or_else(conditionCall(cnd), NULL))
+  class(simple) <- unique(c(setdiff(class(cnd), passing), class(simple)))
+  simple
 }
 
 # Lets that signalCondition() return: the exiting handler of evaluate_all() would take the signal

@@ -43,6 +43,19 @@ test_that("a jump to the top level is the failure of its element, not the end of
   }, "element 2 failed in worker [0-9]+: first")
 })
 
+test_that("stop() of a condition that is no error is an error with its message", {
+  withr::local_preserve_seed()
+  expect_fails(function() tryCatch(as.integer("x"), warning = function(w) stop(w)), "NAs introduced by coercion")
+  expect_fails(function() stop(simpleMessage("said")), "said")
+  own <- function() stop(structure(list(message = "of its own", call = NULL, field = 1), class = c("rg_own", "condition")))
+  expect_fails(own, "of its own", class = "rg_own")
+  expect_identical(tryCatch(mclapply(1:2, function(i) stop(simpleWarning("w")), mc.cores = 1L, mc.allow.error = NA),
+    warning = function(w) "a warning")[[2L]][[1L]], "Error: w")
+  # Handlers of the element come first.
+  taken <- function() tryCatch(stop(simpleWarning("w")), warning = function(w) 2L)
+  expect_identical(second(taken, NULL), as.list(1:4))
+})
+
 test_that("a jump in an element that has the session's own process is the session's", {
   control <- par_control(progress = FALSE, seed = FALSE)
   on <- structure(list(), class = "regatta_session")
