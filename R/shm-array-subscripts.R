@@ -20,12 +20,14 @@ shm_subscripts <- function(x, given) {
   }
   check_dimensions(x, given)
   names <- dimnames(x)
-  list(
-    dim = as.double(dim),
-    positions = lapply(seq_along(dim), function(k) {
-      if (!is.null(given[[k]])) positions(given[[k]][[1L]], dim[[k]], names[[k]])
-    })
-  )
+  found <- lapply(seq_along(dim), function(k) {
+    if (!is.null(given[[k]])) positions(given[[k]][[1L]], dim[[k]], names[[k]])
+  })
+  # Where one of them means no element the others would not be looked at.
+  if (any(lengths(found) == 0L & !vapply(found, is.null, NA))) {
+    Map(function(index, extent) if (!is.null(index)) check_within(index, extent), found, dim)
+  }
+  list(dim = as.double(dim), positions = found)
 }
 
 # list(dim, positions) of the one element that the subscripts of `[[<-` mean.
@@ -104,8 +106,8 @@ check_within <- function(index, extent) {
   outside <- index >= extent + 1 | index == -Inf
   if (any(outside, na.rm = TRUE)) {
     stop(sprintf(
-      "subscript %.0f is outside of a dimension of %.0f",
-      trunc(as.double(index[[which(outside)[[1L]]]])), as.double(extent)
+      "subscript %s is outside of a dimension of %.0f",
+      format(trunc(as.double(index[[which(outside)[[1L]]]])), scientific = FALSE), as.double(extent)
     ), call. = FALSE)
   }
 }
