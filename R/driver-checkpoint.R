@@ -129,8 +129,11 @@ checkpoint_take <- function(run, indices) {
     point$log$lost <- c(point$log$lost, some[damaged])
     some <- some[!damaged]
     objects <- objects[!damaged]
-    for (event in unlist(lapply(objects, function(x) x$facts$told), recursive = FALSE)) {
-      if (event$type == "condition") relay_condition(run, event) else relay_suppressed(run, event)
+    for (k in seq_along(some)) {
+      for (event in objects[[k]]$facts$told) {
+        event$index <- some[[k]] # where its element stands in this call
+        if (event$type == "condition") relay_condition(run, event) else relay_suppressed(run, event)
+      }
     }
     point$kept <- c(point$kept, list(some))
     if (length(some) > 0L) take_values(run, list(index = some, values = lapply(objects, `[[`, "value")))

@@ -59,12 +59,27 @@ globals_scan <- function(found, x, env) {
   used <- globals_names(x, env)
   for (name in used$names) globals_add(found, name, env)
   # sapply(x, "name") calls the function of that name.
-  for (name in used$strings) {
-    if (exists(name, envir = globalenv(), mode = "function", inherits = FALSE)) {
-      globals_add(found, name, globalenv())
-    }
+  for (name in Filter(is_workspace_function, used$strings)) globals_add(found, name, globalenv())
+  if (used$dots) globals_dots(found, env)
+}
+
+is_workspace_function <- function(name) exists(name, envir = globalenv(), mode = "function", inherits = FALSE)
+
+# `...` of a function around the code. What nobody has looked at yet is evaluated, as other arguments are that
+# the code names; one that fails does so where it is used, if it is.
+globals_dots <- function(found, env) {
+  where <- find_home("...", env)
+  if (is.null(where) || home_of(where) == "workspace") {
+    return(invisible())
+  }
+  for (k in seq_len(eval(quote(...length()), where))) {
+    value <- tryCatch(eval(call("...elt", k), where), error = function(e) NULL)
+    globals_within(found, value, 0L)
   }
 }
+
+# All ways in which code looks into `...`.
+is_dots <- function(names) grepl("^[.][.]([.](elt|length|names)?|[0-9]+)$", names)
 
 # What a name stands for from `env` on, and what that needs.
 globals_add <- function(found, name, env) {
@@ -163,7 +178,8 @@ globals_names <- function(x, env) {
 
 analyses_most <- 200L
 
-# list(names, strings): what code uses by name, and strings in it that may be the names of functions.
+# list(names, strings, dots): what code uses by name, strings in it that may be the names of functions, and
+# whether it looks into `...`.
 globals_analyse <- function(x, env) {
   find <- function(method) globals::findGlobals(x, envir = env, substitute = FALSE, method = method)
   # The first goes by the order of the code, and takes a name that is assigned somewhere, or is an argument
@@ -174,7 +190,11 @@ globals_analyse <- function(x, env) {
   if (is.function(x)) text_visit(as.list(formals(x)), text)
   text_visit(list(if (is.function(x)) body(x) else x), text)
   names <- unique(c(names, text$names))
-  list(names = names[!grepl("^[.][.]([.]|[0-9]+)$", names)], strings = unique(text$strings))
+  dots <- is_dots(names)
+  list(
+    names = names[!dots | names %in% c("...elt", "...length", "...names")], strings = unique(text$strings),
+    dots = any(dots)
+  )
 }
 
 # Functions that take a variable by a string, or code.

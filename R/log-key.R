@@ -154,8 +154,12 @@ key_sourceless <- function(x) {
 # Names that a function takes from elsewhere: without package globals all that are in it.
 key_names <- function(fun) {
   all <- unique(c(all.names(body(fun)), unlist(lapply(as.list(formals(fun)), all.names))))
-  dots <- if ("..." %in% all && !"..." %in% names(formals(fun))) "..."
-  c(dots, if (has_globals()) suppressWarnings(globals_names(fun, environment(fun))$names) else all)
+  dots <- if (any(is_dots(all)) && !"..." %in% names(formals(fun))) "..."
+  if (!has_globals()) {
+    return(c(dots, all))
+  }
+  used <- suppressWarnings(globals_names(fun, environment(fun)))
+  c(dots, used$names, Filter(is_workspace_function, used$strings))
 }
 
 key_uses <- function(names, env, seen) {

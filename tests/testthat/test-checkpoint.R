@@ -144,6 +144,26 @@ test_that("warnings belong to a value and are given again; messages and output a
   expect_identical(log$warnings[order(log$index)], c(1, 2, 3))
 })
 
+test_that("warnings that are given again name the element as it stands in the later call", {
+  dir <- folder()
+  warn_of <- function(X) {
+    told <- character()
+    control <- going(dir, seed = FALSE)
+    withCallingHandlers(
+      par_lapply(X, function(i) if (i == 7) warning("seven"), .control = control),
+      warning = function(w) {
+        told <<- c(told, conditionMessage(w))
+        invokeRestart("muffleWarning")
+      },
+      message = function(m) invokeRestart("muffleMessage")
+    )
+    sort(told)
+  }
+  expect_identical(warn_of(c(7, 1, 7)), c("1: seven", "3: seven"))
+  expect_identical(warn_of(c(1, 7, 7, 7)), c("2: seven", "3: seven", "4: seven"))
+  expect_identical(warn_of(c(z = 7, y = 1)), "z: seven")
+})
+
 test_that("what has changed is noticed, named and not mixed", {
   dir <- folder()
   k <- 1
@@ -164,6 +184,23 @@ test_that("what has changed is noticed, named and not mixed", {
   k <- 1
   expect_message(got <- run(function(i, add) helper(i) + add, add = 0), "3 of 3")
   expect_identical(got, list(2, 3, 4))
+  # In what a function has got from one around it, and behind the name of a function in a string.
+  around <- function(...) list(
+    function(i) i * ..1, function(i) i * ...elt(1), function(i) i + ...length(), function(i) sum(i, ...)
+  )
+  for (k in 1:4) {
+    other <- folder()
+    first <- function(...) par_lapply(1:2, around(...)[[k]], .control = going(other, seed = FALSE))
+    first(1)
+    expect_error(first(10, 20), "the variable `...` has changed", class = "regatta_error_checkpoint", fixed = TRUE)
+  }
+  other <- folder()
+  assign("rg_named", function(x) x, globalenv())
+  withr::defer(rm("rg_named", envir = globalenv()))
+  by_name <- function() par_lapply(1:2, function(i) sapply(i, "rg_named"), .control = going(other))
+  by_name()
+  assign("rg_named", function(x) -x, globalenv())
+  expect_error(by_name(), "the variable `rg_named` has changed", class = "regatta_error_checkpoint")
   # All that was refused has left nothing locked and nothing written.
   expect_identical(nrow(par_log(dir)), 3L)
 })

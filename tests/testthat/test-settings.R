@@ -212,6 +212,21 @@ test_that("methods and classes of the workspace are found in workers", {
   }
 })
 
+test_that("what a function has got in `...` and not looked at yet goes with the functions within", {
+  in_workspace({
+    letters <- 5 # base R has one, too
+    rg_k <- 2
+    rg_times <- function(x) x * rg_k
+    rg_around <- function(map, f, ...) map(1:2, function(i) f(i, ...))
+    rg_first <- function(map, ...) map(1:2, function(i) i * ..1 + ...elt(1) + ...length())
+    rg_never <- function(map, ...) map(1:2, function(i) if (i > 5) ..1 else i)
+    rg_everywhere(rg_around(lapply, function(x, k) x * k, letters))
+    rg_everywhere(rg_around(lapply, function(x, k) k(x), rg_times))
+    rg_everywhere(rg_first(lapply, letters))
+    rg_everywhere(rg_never(lapply, stop("never looked at")))
+  })
+})
+
 test_that("what code names by strings, or in a formula of another object, is sent; else the error says so", {
   in_workspace({
     rg_z <- 3
