@@ -2,7 +2,7 @@
 # forked have neither.
 
 # list(variables, packages, unsent): the variables of the workspace that the functions and expressions in
-# `code` use, those that they use included, and its methods and classes, of which code shows no name; the
+# the list `code`, and in short lists there, use, those that they use included, and its methods and classes, of which code shows no name; the
 # packages to attach, as they are on the search path; the names of all other variables. `env` is where
 # expressions are evaluated, NULL the workspace.
 globals_of <- function(code, env = NULL) {
@@ -18,8 +18,12 @@ globals_of <- function(code, env = NULL) {
   # It warns of `...` in a function that has got it from one around it.
   suppressWarnings({
     for (x in code) {
-      envir <- if (is.function(x)) code_environment(x) else if (is.null(env)) globalenv() else env
-      globals_scan(found, x, envir)
+      if (is.function(x) || is.language(x)) {
+        envir <- if (is.function(x)) code_environment(x) else if (is.null(env)) globalenv() else env
+        globals_scan(found, x, envir)
+      } else {
+        globals_within(found, x, 0L)
+      }
     }
     for (name in workspace_methods(workspace)) globals_add(found, name, globalenv())
   })
@@ -322,9 +326,10 @@ default_packages <- function() {
   c("base", "stats", "graphics", "grDevices", "utils", "datasets", "methods")
 }
 
-# The functions and expressions of a task: its own, and those among its arguments and elements.
+# What a task has of code: its own, and what is among its arguments and elements, in short lists of them too.
 code_of <- function(replay) {
   elements <- if (is.list(replay$X)) replay$X
-  given <- c(unname(replay$args), unname(elements))
-  c(list(replay$FUN), Filter(function(x) is.function(x) || is.language(x), given))
+  may_hold <- function(x) is.function(x) || is.language(x) || typeof(x) == "list"
+  c(list(replay$FUN), Filter(may_hold, unname(replay$args)), Filter(may_hold, utils::head(unname(elements), 100L)),
+    Filter(function(x) is.function(x) || is.language(x), utils::tail(unname(elements), -100L)))
 }

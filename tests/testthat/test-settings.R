@@ -227,6 +227,16 @@ test_that("what a function has got in `...` and not looked at yet goes with the 
   })
 })
 
+test_that("what functions and formulas in short lists among arguments and elements use goes with them", {
+  in_workspace({
+    letters <- c("X", "Y") # base R has one, too
+    rg_pick <- list(a = function(k) letters[k], m = list(y ~ I(letters)))
+    rg_everywhere(lapply(1:2, function(i, q) q$a(i), q = rg_pick))
+    rg_everywhere(lapply(list(rg_pick, rg_pick), function(x) x$a(2)))
+    rg_everywhere(lapply(1, function(i, q) model.frame(q$m[[1L]], data.frame(y = 1:2))[[2L]], q = rg_pick))
+  })
+})
+
 test_that("what code names by strings, or in a formula of another object, is sent; else the error says so", {
   in_workspace({
     rg_z <- 3
