@@ -120,7 +120,9 @@ globals_within <- function(found, value, depth) {
     } else if (typeof(value) == "list" && length(value) <= 100L) {
       unclass(value)
     }
-    for (part in parts) globals_within(found, part, depth + 1L)
+    for (k in seq_along(parts)) {
+      if (!is_empty_argument(parts[[k]])) globals_within(found, parts[[k]], depth + 1L) # as in alist(a = )
+    }
   }
 }
 

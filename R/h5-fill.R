@@ -150,11 +150,12 @@ h5_encoder <- function(f, plan) {
     rows <- seq(block$rows[[1L]], block$rows[[2L]])
     columns <- seq(block$columns[[1L]], block$columns[[2L]])
     value <- f(rows, columns)
-    if (!(is.numeric(value) || is.logical(value)) || length(value) != length(rows) * length(columns)) {
-      stop(sprintf("`f` must return a matrix of numbers, %d x %d, not %s", length(rows), length(columns),
-        describe_value(value)), call. = FALSE)
-    }
     dim <- c(length(rows), length(columns)) + 0
+    fits <- length(value) == prod(dim) && (is.null(dim(value)) || identical(dim(value) + 0, dim))
+    if (!(is.numeric(value) || is.logical(value)) || !fits) {
+      stop(sprintf("`f` must return a matrix of numbers, %d x %d, not %s", length(rows), length(columns),
+        if (is.null(dim(value))) describe_value(value) else paste(dim(value), collapse = " x ")), call. = FALSE)
+    }
     chunks <- .Call(ffi_h5_encode, value, dim, plan$chunk, plan$type, plan$level, plan$shuffle)
     if (inherits(chunks, "h5_failure")) signal_error(error_h5(chunks))
     chunks

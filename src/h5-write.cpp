@@ -43,20 +43,25 @@ FileId open_to_write(const Library& library, const std::string& path) {
   return file;
 }
 
-/* Whole numbers of the file must be what they were. */
+[[noreturn]] void refuse(double x) {
+  char words[48] = "a missing value";
+  if (!std::isnan(x)) std::snprintf(words, sizeof words, "the value %.15g", x);
+  throw std::range_error(words);
+}
+
+/* Whole numbers of the file must be what they were. The least int32 is R's missing integer. */
 template <class T>
 T checked(double x, std::true_type) {
   const double low = static_cast<double>(std::numeric_limits<T>::min());
   const double high = static_cast<double>(std::numeric_limits<T>::max());
-  if (!(x >= low && x <= high) || x != std::trunc(x)) {
-    char words[48] = "a missing value";
-    if (!std::isnan(x)) std::snprintf(words, sizeof words, "the value %.15g", x);
-    throw std::range_error(words);
-  }
+  if (!(x >= low && x <= high) || x != std::trunc(x)) refuse(x);
+  if (std::is_same<T, std::int32_t>::value && x == low) refuse(x);
   return static_cast<T>(x);
 }
+/* A finite number stays finite. */
 template <class T>
 T checked(double x, std::false_type) {
+  if (std::isfinite(x) && std::fabs(x) > static_cast<double>(std::numeric_limits<T>::max())) refuse(x);
   return static_cast<T>(x);
 }
 

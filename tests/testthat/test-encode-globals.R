@@ -20,6 +20,17 @@ test_that("a name that is assigned somewhere, or an argument within, is a global
   expect_identical(names_of(function(rg_one) rg_one), character())
 })
 
+test_that("a list with an empty argument is looked into", {
+  used <- function(x) rg_within
+  environment(used) <- globalenv()
+  assign("rg_empty", c(alist(a = ), list(used)), globalenv())
+  assign("rg_within", 1, globalenv())
+  withr::defer(rm("rg_empty", "rg_within", envir = globalenv()))
+  f <- function(i) length(rg_empty)
+  environment(f) <- globalenv()
+  expect_setequal(names(regatta:::globals_of(list(f))$variables), c("rg_empty", "rg_within"))
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })

@@ -63,7 +63,13 @@ test_that("a function fills a dataset block by block, in order, in several proce
   expect_identical(m[3, 4], 3004)
   other <- withr::local_tempfile(fileext = ".h5")
   expect_error(h5_fill(other, "x", c(5, 5), function(rows, columns) 1, .control = control), "must return a matrix of numbers, 5 x 5")
+  expect_error(h5_fill(other, "x", c(5, 4), function(rows, columns) matrix(1, 4, 5), .control = control), "5 x 4")
   expect_error(h5_write(values, other, "x", "uint8", .control = control), "cannot be stored as uint8")
+  # What would be read as another value.
+  expect_error(h5_write(matrix(c(1e39, 2)), other, "x", "float32", .control = control), "1e+39 cannot be stored as float32",
+    fixed = TRUE
+  )
+  expect_error(h5_write(matrix(c(-2^31, 2)), other, "x", "int32", .control = control), "-2147483648 cannot be stored")
   expect_false(file.exists(other))
   expect_match(conditionMessage(h5_error(h5_fill(path, "a/b", c(5, 5), f, .control = control))), "cannot create `a/b` .*it exists")
   expect_identical(m[3, 4], 3004)
