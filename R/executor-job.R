@@ -23,7 +23,7 @@ share_from <- function(control) if (control$shm) control$share_min else Inf
 # was, for job_reset().
 job_set <- function(job) {
   undo <- list(
-    settings = settings_known(), loaded = length(loadedNamespaces()), variables = workspace_take(),
+    settings = settings_known(), loaded = loadedNamespaces(), variables = workspace_take(),
     seed = globalenv()$.Random.seed, cores = getOption("mc.cores"),
     env = Sys.getenv(c("REGATTA_SHARE", "REGATTA_TRY"), NA, names = TRUE)
   )
@@ -50,7 +50,7 @@ job_reset <- function(undo) {
   restore_env(undo$env)
   options(mc.cores = undo$cores)
   if (!is.null(undo$search)) search_set(undo$search)
-  settings_restore(undo$settings, length(loadedNamespaces()) > undo$loaded)
+  settings_restore(undo$settings, setdiff(loadedNamespaces(), undo$loaded))
 }
 
 # The variables of the workspace. Its seed is kept elsewhere.

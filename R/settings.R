@@ -135,16 +135,47 @@ set_options <- function(values) {
   }
 }
 
-# What has come with a package that is loaded stays: it may need it.
+# What has come with packages that were `loaded` meanwhile stays: they may need it.
 settings_restore <- function(before, loaded) {
+  words <- unique(unlist(lapply(loaded, words_of_loading)))
   if (!.Call(ffi_settings_options_same, .Options, before$options)) {
     back <- changes(.Call(ffi_settings_options, .Options, TRUE), before$options)
-    set_options(if (loaded) back[names(back) %in% names(before$options)] else back)
+    set_options(back[names(back) %in% names(before$options) | !names(back) %in% words])
   }
-  .Call(ffi_settings_environment_reset, before$environment, loaded)
+  .Call(ffi_settings_environment_reset, before$environment, as.character(words))
   if (!identical(.libPaths(), before$lib)) .libPaths(before$lib, include.site = FALSE)
   if (!identical(Sys.getlocale(), before$locales)) set_locale(before$locale)
   if (!is.null(before$dir) && !identical(getwd(), before$dir)) enter_directory(before$dir)
+}
+
+# Strings and names of arguments in the code that a package has run when it was loaded: what it may have set is
+# among them.
+words_of_loading <- function(package) {
+  space <- asNamespace(package)
+  words <- seen <- character()
+  to_see <- c(".onLoad", ".onAttach")
+  while (length(to_see) > 0L) {
+    seen <- c(seen, to_see)
+    found <- mget(to_see, envir = space, ifnotfound = list(NULL))
+    code <- Filter(is_closure, found)
+    words <- c(words, unlist(lapply(code, words_of)), unlist(lapply(found, names)))
+    used <- unlist(lapply(code, function(f) all.names(body(f), unique = TRUE)))
+    to_see <- intersect(setdiff(used, seen), names(space))
+  }
+  unique(words)
+}
+
+is_closure <- function(x) typeof(x) == "closure"
+
+words_of <- function(code) {
+  if (is_closure(code)) code <- as.list(code)
+  if (is.character(code)) {
+    code
+  } else if (is.call(code) || is.pairlist(code) || is.expression(code) || typeof(code) == "list") {
+    parts <- as.list(code)
+    parts <- parts[!vapply(parts, is_empty_argument, NA)]
+    c(names(parts), unlist(lapply(parts, words_of)))
+  }
 }
 
 # How the process stands, taken anew if it was changed.

@@ -107,14 +107,22 @@ static int is_set(const char *entry) {
   return value && strcmp(value, entry + name + 1) == 0;
 }
 
-SEXP ffi_settings_environment_reset(SEXP before, SEXP added) {
+static int is_among(SEXP names, const char *entry, size_t length) {
+  for (R_xlen_t i = 0; i < XLENGTH(names); i++) {
+    const char *name = CHAR(STRING_ELT(names, i));
+    if (strncmp(name, entry, length) == 0 && name[length] == '\0') return 1;
+  }
+  return 0;
+}
+
+/* `stay`: names of those that may have come since. */
+SEXP ffi_settings_environment_reset(SEXP before, SEXP stay) {
   const char *bytes = (const char *)RAW_RO(before);
   entries all = {bytes, bytes + XLENGTH(before), bytes};
-  const int stay = Rf_asLogical(added);
   const void *memory = vmaxget();
-  for (char **entry = environ; !stay && entry && *entry;) {
+  for (char **entry = environ; entry && *entry;) {
     size_t name = name_length(*entry);
-    if (name == 0 || find_entry(&all, *entry, name)) {
+    if (name == 0 || find_entry(&all, *entry, name) || is_among(stay, *entry, name)) {
       entry++;
     } else {
       unsetenv(name_of(*entry, name)); /* which moves the next to this place */

@@ -15,6 +15,6 @@ SEXP ffi_settings_options_same(SEXP options, SEXP before);
 SEXP ffi_settings_environment(void);
 
 /* Makes them what such bytes say, but for those that are new where `added` may stay. */
-SEXP ffi_settings_environment_reset(SEXP before, SEXP added);
+SEXP ffi_settings_environment_reset(SEXP before, SEXP stay);
 
 #endif

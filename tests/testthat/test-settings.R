@@ -12,7 +12,14 @@ library_of <- function(names) {
     dir.create(file.path(at, "R"), recursive = TRUE)
     writeLines(c(paste("Package:", name), "Version: 1.0", "Title: T"), file.path(at, "DESCRIPTION"))
     writeLines(sprintf("export(rg_both, %s_own)", name), file.path(at, "NAMESPACE"))
-    writeLines(sprintf("rg_both <- %s_own <- function() \"%s\"", name, name), file.path(at, "R", "code.R"))
+    loading <- "set <- function() { Sys.setenv(RG_LOADED = \"package\"); options(rg_loaded = \"package\") }"
+    writeLines(
+      c(
+        sprintf("rg_both <- %s_own <- function() \"%s\"", name, name),
+        if (name == "rgsets") c(loading, ".onLoad <- function(lib, pkg) set()")
+      ),
+      file.path(at, "R", "code.R")
+    )
   }
   out <- system2(file.path(R.home("bin"), "R"),
     c("CMD", "INSTALL", "--no-docs", "--no-test-load", "--no-byte-compile", "-l", shQuote(lib), file.path(source, names)),
@@ -22,7 +29,7 @@ library_of <- function(names) {
   if (!all(dir.exists(file.path(lib, names)))) stop(paste(out, collapse = "\n"))
   lib
 }
-lib <- library_of(c("rgone", "rgtwo"))
+lib <- library_of(c("rgone", "rgtwo", "rgsets"))
 paths <- .libPaths()
 
 frame <- new.env()
@@ -135,6 +142,28 @@ test_that("a map has the options of the session, on this machine also directory,
     }, .on = place, .control = on_local())
   }
   expect_identical(lapply(places, parallel::clusterCall, look), before)
+})
+
+test_that("what an element sets goes with its call, also where a package is loaded meanwhile; what that sets stays", {
+  for (place in places) {
+    loads <- function(i, lib) {
+      Sys.setenv(RG_SET = "element")
+      options(rg_set = "element")
+      loadNamespace("rgsets", lib.loc = lib)
+      1L
+    }
+    environment(loads) <- globalenv()
+    par_lapply(1L, loads, lib = lib, .on = place, .control = on_local())
+    asks <- function(i) list(Sys.getenv("RG_SET", NA), getOption("rg_set"), Sys.getenv("RG_LOADED"), getOption("rg_loaded"))
+    environment(asks) <- globalenv()
+    got <- par_lapply(1L, asks, .on = place, .control = on_local())[[1L]]
+    expect_identical(got, list(NA_character_, NULL, "package", "package"))
+    parallel::clusterCall(place, function() {
+      Sys.unsetenv("RG_LOADED")
+      options(rg_loaded = NULL)
+      unloadNamespace("rgsets")
+    })
+  }
 })
 
 test_that("what was set in the workers themselves stays theirs", {
