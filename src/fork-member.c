@@ -1,4 +1,3 @@
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -54,13 +53,7 @@ static rg_pool *pool_of(const rg_member_message *message, int file[RG_RUN_FILES]
 
 static SEXP read_code(int fd, int64_t size) {
   SEXP bytes = PROTECT(Rf_allocVector(RAWSXP, (R_xlen_t)size));
-  int64_t at = 0;
-  while (at < size) {
-    ssize_t n = pread(fd, RAW(bytes) + at, (size_t)(size - at), (off_t)at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) rg_fork_worker_leave(1);
-    at += n;
-  }
+  if (rg_fd_pread_all(fd, RAW(bytes), (size_t)size, 0) < 0) rg_fork_worker_leave(1);
   UNPROTECT(1);
   return bytes;
 }

@@ -161,6 +161,13 @@ typedef struct {
   int errnum; /* what a write has failed with; nothing is written from then on */
 } writing;
 
+static SEXP sums_of(int64_t size, uint32_t sum) {
+  SEXP sums = Rf_allocVector(REALSXP, 2);
+  REAL(sums)[0] = (double)size;
+  REAL(sums)[1] = (double)sum;
+  return sums;
+}
+
 static void flush(writing *w) {
   if (!w->errnum && w->filled > 0 && rg_log_file_write(&w->file, w->buffer, w->filled) < 0) w->errnum = errno;
   w->filled = 0;
@@ -196,10 +203,7 @@ static SEXP write_run(void *data) {
   flush(w);
   if (w->errnum) return failure("write", w->errnum, 0);
   if (rg_log_file_end(&w->file, w->part, w->name, w->folder) < 0) return failure("fsync", errno, 0);
-  SEXP facts = Rf_allocVector(REALSXP, 2);
-  REAL(facts)[0] = (double)w->file.size;
-  REAL(facts)[1] = (double)w->file.sum;
-  return facts;
+  return sums_of(w->file.size, w->file.sum);
 }
 
 static void write_end(void *data) {
@@ -226,8 +230,5 @@ SEXP ffi_log_file_check(SEXP path) {
   if (rg_log_file_check(R_ExpandFileName(Rf_translateChar(STRING_ELT(path, 0))), &size, &sum) < 0) {
     return failure("read", errno, 0);
   }
-  SEXP facts = Rf_allocVector(REALSXP, 2);
-  REAL(facts)[0] = (double)size;
-  REAL(facts)[1] = (double)sum;
-  return facts;
+  return sums_of(size, sum);
 }

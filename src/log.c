@@ -142,25 +142,10 @@ static int is_header(const rg_log_header *header, int64_t offset, int64_t end) {
          header->size <= (uint64_t)(end - offset - (int64_t)sizeof *header);
 }
 
-/* All `size` bytes, or -1; EBADMSG at the end of the file. */
-static int read_all(int fd, void *bytes, size_t size, int64_t offset) {
-  char *at = bytes;
-  while (size > 0) {
-    ssize_t got = pread(fd, at, size > 1 << 30 ? 1 << 30 : size, offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got == 0) errno = EBADMSG;
-    if (got <= 0) return -1;
-    at += got;
-    offset += got;
-    size -= (size_t)got;
-  }
-  return 0;
-}
-
 int rg_log_read(rg_log *log, uint64_t offset, void *payload, size_t size) {
   rg_log_header header;
-  if (read_all(log->fd, &header, sizeof header, (int64_t)offset) < 0) return -1;
-  if (header.size != size || read_all(log->fd, payload, size, (int64_t)(offset + sizeof header)) < 0) return -1;
+  if (rg_fd_pread_all(log->fd, &header, sizeof header, (int64_t)offset) < 0) return -1;
+  if (header.size != size || rg_fd_pread_all(log->fd, payload, size, (int64_t)(offset + sizeof header)) < 0) return -1;
   if (rg_checksum(payload, size) == header.payload_sum) return 0;
   errno = EBADMSG;
   return -1;
@@ -171,7 +156,7 @@ static int64_t next_header(int fd, int64_t from, int64_t end, char *window, size
   rg_log_header header;
   while (end - from >= (int64_t)sizeof header) {
     size_t size = (uint64_t)(end - from) < room ? (size_t)(end - from) : room;
-    if (read_all(fd, window, size, from) < 0) return -1;
+    if (rg_fd_pread_all(fd, window, size, from) < 0) return -1;
     for (size_t i = 0; i + sizeof header <= size; i++) {
       if (memcmp(window + i, RG_LOG_MARK, 8) != 0) continue;
       memcpy(&header, window + i, sizeof header);
@@ -195,7 +180,7 @@ int rg_log_scan(rg_log *log, rg_log_found *found, void *data, int64_t *damaged) 
   while (status == 0 && at < end) {
     rg_log_header header;
     int whole = end - at >= (int64_t)sizeof header;
-    if (whole && read_all(log->fd, &header, sizeof header, at) < 0) {
+    if (whole && rg_fd_pread_all(log->fd, &header, sizeof header, at) < 0) {
       status = -1;
       break;
     }
@@ -209,7 +194,7 @@ int rg_log_scan(rg_log *log, rg_log_found *found, void *data, int64_t *damaged) 
       bytes = more;
       room = header.size;
     }
-    if (whole && read_all(log->fd, bytes, header.size, at + (int64_t)sizeof header) < 0) {
+    if (whole && rg_fd_pread_all(log->fd, bytes, header.size, at + (int64_t)sizeof header) < 0) {
       status = -1;
       break;
     }
@@ -233,7 +218,7 @@ int rg_log_scan(rg_log *log, rg_log_found *found, void *data, int64_t *damaged) 
   if (status == 0 && log->end == 0 && end > 0) {
     /* The first record was cut off, or this is a file of somebody else's. */
     size_t size = end < (int64_t)sizeof RG_LOG_MARK - 1 ? (size_t)end : sizeof RG_LOG_MARK - 1;
-    if (read_all(log->fd, bytes, size, 0) < 0 || memcmp(bytes, RG_LOG_MARK, size) != 0) {
+    if (rg_fd_pread_all(log->fd, bytes, size, 0) < 0 || memcmp(bytes, RG_LOG_MARK, size) != 0) {
       saved = EILSEQ;
       status = -1;
     }
@@ -330,7 +315,7 @@ int rg_log_file_check(const char *name, int64_t *size, uint32_t *sum) {
   while (status == 0 && *size < info.st_size) {
     int64_t left = info.st_size - *size;
     size_t now = left < RG_LOG_FILE_CHUNK ? (size_t)left : RG_LOG_FILE_CHUNK;
-    status = read_all(fd, bytes, now, *size);
+    status = rg_fd_pread_all(fd, bytes, now, *size);
     if (status == 0) {
       *sum = chain(*sum, bytes, now);
       *size += (int64_t)now;

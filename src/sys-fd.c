@@ -159,9 +159,10 @@ int rg_fd_wake(int fd) {
   return n == 1 ? 0 : -1;
 }
 
+/* Linux moves at most 0x7ffff000 bytes in one call. */
+static const size_t most = (size_t)1 << 30;
+
 static int pwrite_all(int fd, const void *data, size_t size, int64_t offset) {
-  /* Linux moves at most 0x7ffff000 bytes in one call. */
-  const size_t most = (size_t)1 << 30;
   const char *at = data;
   while (size > 0) {
     ssize_t n = pwrite(fd, at, size < most ? size : most, (off_t)offset);
@@ -183,6 +184,20 @@ int rg_fd_pwrite_all(int fd, const void *data, size_t size, int64_t offset) {
   int failed = pwrite_all(fd, data, size, offset);
   quiet_end(&q);
   return failed;
+}
+
+int rg_fd_pread_all(int fd, void *data, size_t size, int64_t offset) {
+  char *at = data;
+  while (size > 0) {
+    ssize_t n = pread(fd, at, size < most ? size : most, (off_t)offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n == 0) errno = EBADMSG;
+    if (n <= 0) return -1;
+    at += n;
+    offset += n;
+    size -= (size_t)n;
+  }
+  return 0;
 }
 
 int rg_fd_resize(int fd, int64_t size) {

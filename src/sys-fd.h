@@ -52,6 +52,9 @@ int rg_fd_reserve(int fd, int64_t offset, int64_t size);
 /* Writes all `size` bytes at `offset`, whatever the kernel takes at a time. */
 int rg_fd_pwrite_all(int fd, const void *data, size_t size, int64_t offset);
 
+/* Reads all of them, or returns -1 with errno; EBADMSG if the file has fewer. */
+int rg_fd_pread_all(int fd, void *data, size_t size, int64_t offset);
+
 /* How large a file this process may make, in bytes; INT64_MAX: no limit. */
 int64_t rg_fd_size_limit(void);
 
