@@ -21,7 +21,7 @@ cluster_worker_hello <- function(probe, token) {
   cluster_reply(value = list(
     pid = Sys.getpid(), local = near, clock = .Call(ffi_clock), endian = .Platform$endian,
     version = regatta_version(), cores = as.integer(workers_available()),
-    options = portable_options(.Call(ffi_settings_options, .Options, FALSE))
+    options = portable_options(options_take(whole = FALSE))
   ))
 }
 

@@ -21,7 +21,7 @@ fork_server <- function(packages, call = NULL, forks = TRUE, options = NULL) {
 }
 
 fork_server_config <- function(packages, forks, options = NULL) {
-  if (is.null(options)) options <- portable_options(.Call(ffi_settings_options, .Options, FALSE))
+  if (is.null(options)) options <- portable_options(options_take(whole = FALSE))
   list(
     packages = as.character(packages), command = if (!forks) r_command("regatta:::fork_member_main()"),
     options = options, locale = settings_locale(), lib = .libPaths(), dir = getwd(),

@@ -63,16 +63,13 @@ frames_drop <- function(snapshot) {
 
 session_take <- function(replay) {
   codes <- c(list(replay$FUN), replay$args)
-  list(frames = frames_take(frames_of(codes, replay$env)), options = options(), folder = getwd())
+  list(frames = frames_take(frames_of(codes, replay$env)), options = options_take(), folder = getwd())
 }
 
 session_put <- function(session) {
   frames_put(session$frames)
-  now <- options()
-  new <- setdiff(names(now), names(session$options))
-  changed <- !vapply(names(session$options), function(name) identical(now[[name]], session$options[[name]]), NA)
-  options(c(session$options[changed], structure(vector("list", length(new)), names = new)))
-  if (!is.null(session$folder) && !identical(getwd(), session$folder)) try(setwd(session$folder), silent = TRUE)
+  set_options(changes(options_take(), session$options))
+  if (!is.null(session$folder) && !identical(getwd(), session$folder)) enter_directory(session$folder)
 }
 
 session_drop <- function(session) frames_drop(session$frames)

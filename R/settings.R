@@ -5,10 +5,12 @@
 # `whole`: with options that are functions or environments too, which would be held.
 settings_take <- function(whole) {
   list(
-    options = .Call(ffi_settings_options, .Options, whole), environment = .Call(ffi_settings_environment),
+    options = options_take(whole), environment = .Call(ffi_settings_environment),
     dir = getwd(), lib = .libPaths(), locales = Sys.getlocale(), locale = settings_locale()
   )
 }
+
+options_take <- function(whole = TRUE) .Call(ffi_settings_options, .Options, whole)
 
 settings_same <- function(before) {
   .Call(ffi_settings_options_same, .Options, before$options) &&
@@ -46,7 +48,7 @@ settings_base <- function(options = NULL) {
 # directories, variables and locales of its own.
 settings_since <- function(base, near) {
   if (is.null(base$seen) || !.Call(ffi_settings_options_same, .Options, base$seen)) {
-    base$seen <- .Call(ffi_settings_options, .Options, FALSE)
+    base$seen <- options_take(whole = FALSE)
     base$changed <- changes(base$options, portable_options(base$seen))
   }
   changed <- if (length(base$changed) > 0L) list(options = base$changed)
@@ -139,7 +141,7 @@ set_options <- function(values) {
 settings_restore <- function(before, loaded) {
   words <- unique(unlist(lapply(loaded, words_of_loading)))
   if (!.Call(ffi_settings_options_same, .Options, before$options)) {
-    back <- changes(.Call(ffi_settings_options, .Options, TRUE), before$options)
+    back <- changes(options_take(), before$options)
     set_options(back[names(back) %in% names(before$options) | !names(back) %in% words])
   }
   .Call(ffi_settings_environment_reset, before$environment, as.character(words))
