@@ -178,11 +178,17 @@ is_replacement_call <- function(call) {
   is.symbol(name) && grepl("<-", name, fixed = TRUE)
 }
 
+# The ordinary vector that elements are assigned to in place of `x`; NULL if that is the array. `env` and `frame`: see
+# assigns_to_copy().
+assigned_instead <- function(x, env, frame) {
+  if (!is_shm_array(x)) drop_shm_class(x) else if (assigns_to_copy(env, frame)) shm_copy(x)
+}
+
 `[<-.shm_array` <- function(x, ..., value) {
-  if (!is_shm_array(x) || assigns_to_copy(parent.frame(), sys.parent())) {
-    x <- if (is_shm_array(x)) shm_copy(x) else drop_shm_class(x)
-    x[...] <- value
-    return(x)
+  other <- assigned_instead(x, parent.frame(), sys.parent())
+  if (!is.null(other)) {
+    other[...] <- value
+    return(other)
   }
   value <- shm_values(value, x, "value")
   empty <- empty_arguments(substitute(list(...)))
@@ -193,10 +199,10 @@ is_replacement_call <- function(call) {
 }
 
 `[[<-.shm_array` <- function(x, ..., value) {
-  if (!is_shm_array(x) || assigns_to_copy(parent.frame(), sys.parent())) {
-    x <- if (is_shm_array(x)) shm_copy(x) else drop_shm_class(x)
-    x[[...]] <- value
-    return(x)
+  other <- assigned_instead(x, parent.frame(), sys.parent())
+  if (!is.null(other)) {
+    other[[...]] <- value
+    return(other)
   }
   if (length(value) != 1L) {
     abort_argument("value", value, "a single element")
