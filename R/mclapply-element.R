@@ -199,7 +199,7 @@ handle_mc_warning <- function(w) {
   if (!startsWith(mode, "m_")) {
     # The worker muffles every warning: what R would have done with it is done here.
     if (job$in_workers && getOption("warn") >= 2) {
-      stop(simpleError(paste("(converted from warning)", conditionMessage(w)), conditionCall(w)))
+      stop(warning_as_error(w))
     } else if (job$in_workers && getOption("warn") == 1) {
       writeLines(paste("Warning:", conditionMessage(w)), stderr())
     }

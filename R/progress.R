@@ -161,7 +161,7 @@ progress_lines <- function() {
 }
 
 progress_text <- function(p, now) {
-  ran <- p$done - sum(p$given)
+  ran <- p$done - p$given
   left <- if (ran > 0 && p$done < p$total) {
     seconds <- max(1, round((now - p$start) * (p$total - p$done) / ran))
     paste("about", format_seconds(seconds), "left")

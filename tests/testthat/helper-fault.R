@@ -5,6 +5,14 @@ two_workers <- function(..., workers = 2L, seed = 1L, dump = "no") {
   par_control(workers = workers, progress = FALSE, seed = seed, dump = dump, ...)
 }
 
+# An element whose value is what it writes as messages: with options(warn = 1) both lines.
+captures_its_messages <- function(i) {
+  capture.output({
+    message("hi ", i)
+    warning("w ", i, call. = FALSE)
+  }, type = "message")
+}
+
 # Calls `fun` in a new R session with regatta attached. The session and everything it starts carry
 # a mark in their environment, by which survivors are found. `wrap` is a command that is put
 # before Rscript, such as c("unshare", "-m"); `base` a folder that another user can reach.

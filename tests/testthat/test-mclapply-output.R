@@ -221,15 +221,9 @@ test_that("very many warnings stay bounded, with a count", {
 })
 
 test_that("messages and warnings that an element captures are its own", {
-  taken <- function(i) {
-    capture.output({
-      message("hi ", i)
-      warning("w ", i, call. = FALSE)
-    }, type = "message")
-  }
   withr::local_options(warn = 1)
   for (mode in c("m_signal", "signal", "m_output", "output")) {
-    expect_silent(got <- mclapply(1:2, taken, mc.messages = mode, mc.warnings = mode))
+    expect_silent(got <- mclapply(1:2, captures_its_messages, mc.messages = mode, mc.warnings = mode))
     expect_identical(got, list(c("hi 1", "Warning: w 1"), c("hi 2", "Warning: w 2")))
     # In this process the handlers of the test would take the warnings.
     hi <- function(i) capture.output(message("hi ", i), type = "message")

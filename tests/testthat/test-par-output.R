@@ -306,29 +306,24 @@ test_that("stdout of UTF-8 and embedded long lines is relayed byte for byte", {
 })
 
 test_that("messages that an element captures are its own, and so are warnings that R writes at once", {
-  taken <- function(i) {
-    capture.output({
-      message("hi ", i)
-      warning("w ", i, call. = FALSE)
-    }, type = "message")
-  }
   cl <- local_cluster(1L)
   withr::local_options(warn = 1)
   expected <- list(c("hi 1", "Warning: w 1"), c("hi 2", "Warning: w 2"))
   for (mode in c("relay", "capture", "drop")) {
-    expect_silent(got <- par_lapply(1:2, taken, .control = two_workers(messages = mode, warnings = mode)))
+    control <- two_workers(messages = mode, warnings = mode)
+    expect_silent(got <- par_lapply(1:2, captures_its_messages, .control = control))
     expect_identical(got, expected)
   }
-  expect_identical(par_value(par_call(taken(1L), .control = two_workers())), expected[[1L]])
+  expect_identical(par_value(par_call(captures_its_messages(1L), .control = two_workers())), expected[[1L]])
   hi <- function(i) capture.output(message("hi ", i), type = "message")
   expect_identical(par_lapply(1:2, hi, .on = cl, .control = two_workers()), list("hi 1", "hi 2"))
   # R keeps warnings for later otherwise: they are those of the element.
   options(warn = 0)
-  expect_warning(got <- par_lapply(1, taken, .control = two_workers()), "w 1")
+  expect_warning(got <- par_lapply(1, captures_its_messages, .control = two_workers()), "w 1")
   expect_identical(got, list("hi 1"))
   # Afterwards messages are the session's again.
   expect_message(par_lapply(1, function(i) {
-    taken(i)
+    captures_its_messages(i)
     message("told")
   }, .control = two_workers(warnings = "drop")), "told")
 })

@@ -94,14 +94,14 @@ test_that("a bar nobody asked for comes after a second and leaves nothing", {
 
 test_that("a line fits any terminal and says what there is to say", {
   withr::local_options(cli.unicode = FALSE, cli.num_colors = 1L)
-  p <- list(total = 500, done = 120, failed = 3, start = 100)
+  p <- list(total = 500, given = 0, done = 120, failed = 3, start = 100)
   expect_snapshot({
     writeLines(bar_line(p, 130, 79L))
     writeLines(bar_line(p, 130, 55L))
     writeLines(bar_line(p, 130, 30L))
-    writeLines(bar_line(list(total = 3, done = 0, failed = 0, start = 100), 130, 79L))
-    writeLines(bar_line(list(total = 3, done = 3, failed = 0, start = 100), 130, 79L))
-    writeLines(bar_line(list(total = 3, done = 5, failed = 0, start = 100), 130, 200L))
+    writeLines(bar_line(list(total = 3, given = 0, done = 0, failed = 0, start = 100), 130, 79L))
+    writeLines(bar_line(list(total = 3, given = 0, done = 3, failed = 0, start = 100), 130, 79L))
+    writeLines(bar_line(list(total = 3, given = 0, done = 5, failed = 0, start = 100), 130, 200L))
   })
   withr::local_options(cli.unicode = TRUE, cli.num_colors = 256L)
   widths <- 1:200
