@@ -58,9 +58,10 @@ checkpoint_reason <- function(failure) {
 }
 
 error_checkpoint_changed <- function(folder, changes, count, call = NULL) {
+  many <- length(changes) > 1L || grepl("^(the (variables|methods|settings)|its further arguments)\\b", changes)
   message <- sprintf(
     "the checkpoint in %s has values of another call: %s %s since.", quoted(folder),
-    paste(changes, collapse = " and "), if (length(changes) > 1L) "have changed" else "has changed"
+    paste(changes, collapse = " and "), if (many) "have changed" else "has changed"
   )
   error_checkpoint(message, folder, "changed", checkpoint_anew(folder, count), call)
 }

@@ -19,9 +19,10 @@ checkpoint_open <- function(task, control, seed) {
   point$parts <- key_parts(task$keyed$fun, task$keyed$args)
   point$code <- key_of(point$parts)
   point$setting <- control$seed
+  point$again <- if (!isFALSE(control$seed)) control$retry_seed
   point$seed <- checkpoint_seed(point, seed, task$call)
   # In every record, so that no damage to one costs the others.
-  point$of <- list(code = point$code, seed = point$seed, setting = point$setting)
+  point$of <- list(code = point$code, seed = point$seed, setting = point$setting, again = point$again)
   point$keys <- checkpoint_keys(task, point)
   values <- log$records$type != log_types[["call"]]
   point$rows <- which(values)[match(point$keys, log$records$key[values])]
@@ -66,7 +67,7 @@ checkpoint_seed <- function(point, seed, call) {
   same_seed <- taken || identical(list(point$setting, seed), list(before$setting, before$seed))
   changes <- c(
     if (!identical(before$code, point$code)) checkpoint_changes(facts$parts, point$parts),
-    if (!same_seed) "the seed"
+    if (!same_seed) "the seed" else if (!identical(before$again, point$again)) "`retry_seed`"
   )
   if (length(changes) > 0L) {
     count <- sum(log$records$type != log_types[["call"]])

@@ -285,6 +285,24 @@ workspace_methods <- function(names) {
   c(methods, classes, intersect(tables, names))
 }
 
+# Functions of no package that registerS3method() has made methods of generics of packages, by their names there.
+registered_methods <- function() {
+  homes <- c(list(.BaseNamespaceEnv), lapply(setdiff(loadedNamespaces(), "base"), asNamespace))
+  found <- lapply(homes, function(home) {
+    table <- home[[".__S3MethodsTable__."]]
+    if (!is.environment(table)) {
+      return(NULL)
+    }
+    methods <- as.list.environment(table, all.names = TRUE)
+    its_own <- vapply(methods, function(f) identical(environment(f), home), NA)
+    Filter(is_unpackaged, methods[!its_own])
+  })
+  found <- do.call(c, found)
+  found[order(as.character(names(found)), method = "radix")]
+}
+
+is_unpackaged <- function(x) is_closure(x) && !is_packaged(topenv(environment(x)))
+
 # Whether one of the parts of the name before a dot is a generic function.
 is_method <- function(name) {
   at <- gregexpr(".", name, fixed = TRUE)[[1L]]

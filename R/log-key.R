@@ -6,7 +6,7 @@
 # 32 hexadecimal digits.
 key_of <- function(x) {
   # Most elements are of this kind.
-  if (is.atomic(x) && is.null(attributes(x))) {
+  if (is.atomic(x) && length(x) <= key_stretch && is.null(attributes(x))) {
     return(rlang::hash(key_header(serialize(x, NULL, xdr = FALSE, version = 2L))))
   }
   seen <- new.env(parent = emptyenv())
@@ -57,9 +57,11 @@ key_number <- function(seen, kind, x) {
   number
 }
 
-# What is not evaluated yet is not evaluated for this.
+# What is not evaluated yet is not evaluated for this, and active bindings are their functions. An object of a reference
+# class holds those of its methods that were called: they are of its class.
 key_variables <- function(env) {
   names <- sort(ls(env, all.names = TRUE), method = "radix")
+  if (".refClassDef" %in% names) names <- intersect(names, names(env[[".refClassDef"]]@fieldClasses))
   if (length(names) == 0L) {
     return(list())
   }
@@ -67,7 +69,7 @@ key_variables <- function(env) {
   active <- rlang::env_binding_are_active(env, names)
   values <- lapply(seq_along(names), function(i) {
     if (active[[i]]) {
-      "active"
+      list("active", activeBindingFunction(names[[i]], env))
     } else if (lazy[[i]]) {
       eval(call("substitute", as.name(names[[i]]), env))
     } else {
@@ -77,27 +79,87 @@ key_variables <- function(env) {
   stats::setNames(values, names)
 }
 
-# The object with functions and language in it as plain lists.
+# The object with functions and language in it as plain lists, wherever they stand: also in attributes, which slots
+# are, and in classes. A function that package methods has made of another is one with attributes.
 key_plain <- function(x, seen) {
+  if (methods::is(x, "classRepresentation")) {
+    return(key_class(x, seen))
+  }
   switch(typeof(x),
     closure = key_function(x, seen),
     language = , expression = key_language(x, seen),
+    pairlist = key_plain(as.list(x), seen),
     list = key_list(x, seen),
     S4 = list("S4", key_list(attributes(x), seen)),
-    x
+    NULL = , symbol = , builtin = , special = , environment = , externalptr = , weakref = , promise = ,
+    bytecode = x,
+    key_vector(x, seen)
   )
 }
 
-key_list <- function(x, seen) {
-  deep <- which(vapply(unclass(x), typeof, "") %in% c("closure", "language", "expression", "list", "S4"))
-  if (length(deep) == 0L) {
+# Of a long vector this many elements are looked at at once, so that one that R computes (1:1e9), or that is a file,
+# is never in memory as a whole.
+key_stretch <- 2^20
+
+key_vector <- function(x, seen) {
+  marks <- attributes(x)
+  deep <- !is.null(marks) && any(is_deep(marks))
+  if (length(x) <= key_stretch && !deep) {
     return(x)
   }
+  if (!is.null(marks)) marks <- key_list(marks, seen)
+  if (length(x) <= key_stretch) {
+    return(list("vector", as.vector(unclass(x)), marks))
+  }
+  starts <- seq(0, length(x) - 1, by = key_stretch)
+  parts <- vapply(starts, function(start) {
+    part <- .subset(x, start + seq_len(min(key_stretch, length(x) - start)))
+    attributes(part) <- NULL
+    key_of(part)
+  }, "")
+  list("long", typeof(x), length(x), rlang::hash(parts), marks)
+}
+
+# Which elements of a list key_plain() would change.
+is_deep <- function(x) {
+  vapply(unclass(x), function(part) {
+    !typeof(part) %in% key_shallow || length(part) > key_stretch ||
+      (!is.environment(part) && length(marks <- attributes(part)) > 0L && any(is_deep(marks)))
+  }, NA)
+}
+
+key_shallow <- c(
+  "NULL", "symbol", "builtin", "special", "environment", "externalptr", "weakref", "logical", "integer", "double",
+  "complex", "character", "raw"
+)
+
+key_list <- function(x, seen) {
+  deep <- which(is_deep(x))
   marks <- attributes(x)
+  deep_marks <- any(is_deep(marks))
+  if (length(deep) == 0L && !deep_marks) {
+    return(x)
+  }
   x <- unclass(x)
+  attributes(x) <- NULL
   x[deep] <- lapply(x[deep], key_plain, seen = seen)
+  if (deep_marks) {
+    return(list("list", x, key_list(marks, seen)))
+  }
   attributes(x) <- marks
   x
+}
+
+# What instances of a class depend on. The object that package methods keeps has facts of this session, too.
+key_class <- function(class, seen) {
+  parts <- list("class", class@className, class@virtual, as.list(class@slots), names(class@contains), class@validity)
+  parts <- c(parts, if (methods::is(class, "refClassRepresentation")) {
+    own <- Filter(is.function, key_variables(class@refMethods))
+    list(class@fieldClasses, key_variables(class@fieldPrototypes), own)
+  } else {
+    list(class@prototype)
+  })
+  key_list(parts, seen)
 }
 
 # A formula is what it names, too.
@@ -183,7 +245,8 @@ key_values <- function(names, env) {
 }
 
 # What the values of a map depend on but their elements, each as a key: `code` of the function, its further
-# `arguments`, and by their names the `variables` that it uses.
+# `arguments`, and by their names the `variables` that it uses; `methods` and classes of the workspace, which are
+# found by the classes of objects and not by names in code; `settings` that say what comes of a value.
 key_parts <- function(fun, args) {
   variables <- if (is.primitive(fun) || is_packaged(environment(fun))) {
     list()
@@ -193,19 +256,45 @@ key_parts <- function(fun, args) {
   place <- if (!is.primitive(fun) && is_packaged(environment(fun))) environmentName(environment(fun))
   list(
     code = key_of(list(key_code(fun), key_marks(fun), place)), arguments = key_of(args),
-    variables = vapply(variables, key_of, "")
+    variables = vapply(variables, key_of, ""), methods = vapply(key_methods(), key_of, ""),
+    settings = vapply(key_settings(), key_of, "")
   )
+}
+
+# Methods and classes that belong to no package.
+key_methods <- function() {
+  names <- sort(workspace_methods(ls(globalenv(), all.names = TRUE, sorted = FALSE)), method = "radix")
+  methods <- stats::setNames(lapply(names, get, envir = globalenv(), inherits = FALSE), names)
+  tables <- startsWith(names, ".__T__") & vapply(methods, is.environment, NA)
+  methods[tables] <- lapply(methods[tables], key_variables)
+  c(methods, registered_methods())
+}
+
+# What numbers, dates and strings become as text, how text is compared, and what models take for granted.
+key_settings <- function() {
+  names <- c(
+    "OutDec", "contrasts", "digits", "digits.secs", "encoding", "na.action", "scipen", "stringsAsFactors", "ts.eps",
+    "useFancyQuotes"
+  )
+  zone <- format(.POSIXct(seq(0, 2e9, length.out = 50L)), "%z %Z")
+  c(stats::setNames(lapply(names, getOption), names), as.list(settings_locale()), list(TZ = zone))
 }
 
 # Which of them differ, in words; nothing if they are equal.
 key_changes <- function(before, now) {
-  names <- union(names(before$variables), names(now$variables))
-  differs <- Filter(function(name) !identical(before$variables[name], now$variables[name]), names)
+  named <- function(part, one, many) {
+    names <- union(names(before[[part]]), names(now[[part]]))
+    differs <- Filter(function(name) !identical(before[[part]][name], now[[part]][name]), names)
+    if (part == "methods") differs <- unique(sub("^[.]__[CT]__([^:]*).*$", "\\1", differs))
+    if (length(differs) > 0L) {
+      paste(if (length(differs) == 1L) one else many, paste0("`", differs, "`", collapse = ", "))
+    }
+  }
   c(
     if (!identical(before$code, now$code)) "the code of the function",
     if (!identical(before$arguments, now$arguments)) "its further arguments",
-    if (length(differs) > 0L) {
-      paste(if (length(differs) == 1L) "the variable" else "the variables", paste0("`", differs, "`", collapse = ", "))
-    }
+    named("variables", "the variable", "the variables"),
+    named("methods", "the method or class of the workspace", "the methods or classes of the workspace"),
+    named("settings", "the setting", "the settings")
   )
 }

@@ -13,6 +13,11 @@ runs_of <- function(path) if (file.exists(path)) as.integer(readLines(path)) els
 going <- function(dir, ..., seed = 1L) two_workers(checkpoint = dir, seed = seed, ...)
 folder <- function(env = parent.frame()) file.path(withr::local_tempdir("log-", .local_envir = env), "run")
 log_path <- function(dir) file.path(dir, "regatta.log")
+# What the code of a test defines in the workspace goes with it.
+local_workspace <- function(env = parent.frame()) {
+  before <- regatta:::workspace_take()
+  withr::defer(regatta:::workspace_reset(before), envir = env)
+}
 quiet <- function(code) suppressMessages(code, "regatta_message_checkpoint")
 
 test_that("a call that is made again gives the same values and runs nothing; what failed runs again", {
@@ -177,7 +182,7 @@ test_that("what has changed is noticed, named and not mixed", {
     expect_identical(e$reason, "changed")
   }
   changed(run(function(i, add) helper(i) - add, add = 0), "the code of the function has changed")
-  changed(run(function(i, add) helper(i) + add, add = 1), "its further arguments has changed|further arguments")
+  changed(run(function(i, add) helper(i) + add, add = 1), "its further arguments have changed")
   changed(run(function(i, add) helper(i) + add, add = 0, seed = 2L), "the seed has changed")
   k <- 2
   changed(run(function(i, add) helper(i) + add, add = 0), "the variable `helper` has changed")
@@ -490,6 +495,9 @@ test_that("two calls on one folder exclude each other, in one session, in its wo
 test_that("where the log cannot be written the map goes on and says so, and a later one goes on from what is there", {
   dir <- folder()
   limited <- function(dir) {
+    # as testthat has them
+    Sys.setlocale("LC_COLLATE", "C")
+    options(useFancyQuotes = FALSE)
     values <- list()
     told <- character()
     values <- withCallingHandlers(
@@ -544,6 +552,119 @@ test_that("a folder that cannot be used is refused before anything runs", {
     refused(closed, "open", "Permission denied")
     Sys.chmod(closed, "0755")
   }
+})
+
+test_that("methods and classes of the workspace belong to what is computed", {
+  local_workspace()
+  expect_changed <- function(run, change, what) {
+    run()
+    expect_message(run(), "3 of 3 elements", class = "regatta_message_checkpoint")
+    change()
+    e <- expect_error(run(), class = "regatta_error_checkpoint")
+    expect_match(conditionMessage(e), what)
+  }
+  in_workspace <- function(code) eval(code, globalenv())
+  calls <- function(FUN, X) {
+    dir <- folder(parent.frame())
+    force(X)
+    function() par_lapply(X, FUN, .control = going(dir))
+  }
+  # by its name
+  things <- lapply(1:3, structure, class = "rg_foo")
+  in_workspace(quote(format.rg_foo <- function(x, ...) "old"))
+  expect_changed(
+    calls(function(x) format(x), things),
+    function() in_workspace(quote(format.rg_foo <- function(x, ...) "new")), "method.*`format.rg_foo`"
+  )
+  # what a method uses, and where the function is one of a package
+  in_workspace(quote(rg_word <- "old"))
+  in_workspace(quote(format.rg_foo <- function(x, ...) rg_word))
+  expect_changed(calls(format, things), function() in_workspace(quote(rg_word <- "new")), "`format.rg_foo`")
+  # registered
+  register <- function(word) registerS3method("format", "rg_bar", eval(bquote(function(x, ...) .(word)), globalenv()))
+  register("old")
+  withr::defer(rm("format.rg_bar", envir = get(".__S3MethodsTable__.", baseenv())))
+  expect_changed(calls(format, lapply(1:3, structure, class = "rg_bar")), function() register("new"), "`format.rg_bar`")
+  # S4
+  in_workspace(quote({
+    setClass("RgShape", representation(r = "numeric"))
+    setGeneric("rg_area", function(s) standardGeneric("rg_area"))
+    setMethod("rg_area", "RgShape", function(s) s@r)
+  }))
+  shapes <- lapply(1:3, function(i) methods::new("RgShape", r = i))
+  run <- calls(function(s) rg_area(s), shapes)
+  expect_changed(run, function() in_workspace(quote(setMethod("rg_area", "RgShape", function(s) -s@r))), "`rg_area`")
+  made <- function(i) if (i > 3) 0 else methods::is(methods::new("RgShape"))
+  expect_changed(
+    calls(made, 1:3),
+    function() in_workspace(quote(setClass("RgShape", representation(r = "numeric"), prototype(r = 2)))), "`RgShape`"
+  )
+  # a method of a reference class
+  account <- function(sign) {
+    in_workspace(bquote(RgAccount <- setRefClass("RgAccount", fields = list(sum = "numeric"), methods = list(
+      add = function(x) sum <<- sum + .(sign) * x
+    ))))
+  }
+  suppressMessages(account(1))
+  expect_changed(
+    calls(function(i) { a <- methods::new("RgAccount", sum = 0); a$add(i); a$sum }, 1:3), # nolint
+    function() suppressMessages(account(-1)), "`RgAccount`"
+  )
+})
+
+test_that("functions count wherever they stand in arguments, elements and variables", {
+  local_workspace()
+  assign("rg_helper", function(x) x, globalenv())
+  uses <- function(x) rg_helper(x)
+  environment(uses) <- globalenv()
+  Holder <- methods::setClass("RgHolder", representation(f = "ANY"), where = globalenv())
+  Numbers <- methods::setClass("RgNumbers", contains = "numeric", representation(f = "function"), where = globalenv())
+  holders <- list(
+    attribute = structure(1, f = uses), slot = Holder(f = uses), data = Numbers(1, f = uses),
+    environment = list2env(list(f = uses), new.env()), deep = list(list(structure(list(), f = list(uses)))),
+    of_function = structure(function(x) x, f = uses), long = structure(numeric(3e6), f = uses)
+  )
+  active <- new.env()
+  makeActiveBinding("f", function() rg_helper(1), active)
+  holders$active <- active
+  before <- vapply(holders, regatta:::key_of, "")
+  expect_identical(vapply(holders, regatta:::key_of, ""), before)
+  assign("rg_helper", function(x) -x, globalenv())
+  after <- vapply(holders, regatta:::key_of, "")
+  expect_identical(names(before)[before == after], character())
+})
+
+test_that("settings that values go by, and `retry_seed`, are part of a call", {
+  dir <- folder()
+  run <- function(...) par_lapply(c(1 / 3, 2 / 3), function(x) paste(format(x), runif(1)), .control = going(dir, ...))
+  run()
+  changed <- function(code, what) {
+    e <- expect_error(code, class = "regatta_error_checkpoint")
+    expect_match(conditionMessage(e), what)
+  }
+  changed(withr::with_options(list(digits = 3), run()), "the setting `digits` has changed")
+  changed(withr::with_options(list(OutDec = ","), run()), "the setting `OutDec` has changed")
+  zone <- if (identical(format(.POSIXct(0), "%H"), "09")) "UTC" else "Asia/Tokyo"
+  changed(withr::with_timezone(zone, run()), "the setting `TZ` has changed")
+  changed(run(retries = 1L, retry_seed = "new"), "`retry_seed` has changed")
+  expect_message(withr::with_options(list(width = 33), run()), "2 of 2")
+})
+
+test_that("a key needs no memory for what R computes when it is asked", {
+  key <- regatta:::key_of
+  size <- 3e6
+  expanded <- seq_len(size) + 0L
+  expect_identical(key(seq_len(size)), key(expanded))
+  expect_identical(key(list(a = seq_len(size))), key(list(a = expanded)))
+  expect_identical(key(c(a = 1, b = 2)), key(c(a = 1, b = 2)))
+  changed <- expanded
+  changed[[size]] <- 0L
+  expect_false(key(changed) == key(expanded))
+  expect_false(key(expanded + 0) == key(expanded))
+  expect_false(key(structure(expanded, class = "rg_x")) == key(expanded))
+  before <- gc(reset = TRUE)
+  key(list(1:3e8)) # 1.2 GB
+  expect_lt(sum((gc() - before)[, 6L]), 400) # megabytes
 })
 
 end_servers()
