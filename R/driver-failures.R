@@ -20,8 +20,7 @@ take_error <- function(run, event) {
 }
 
 # A warning is to be the error of its element, which goes on meanwhile. It is interrupted where that can be done, and
-# has failed when it has ended, whatever its end is. The first such warning counts. An interrupt is for an element and
-# not for one try of it: it might come to the next.
+# has failed when it has ended, whatever its end is. The first such warning counts.
 turn_element <- function(run, index, item) {
   key <- as.character(index)
   if (!is.null(run$turned[[key]])) {
@@ -30,7 +29,7 @@ turn_element <- function(run, index, item) {
   record <- item$fate$record
   if (is.null(record)) record <- capture_error(warning_as_error(item$bare), list(), list(), detail = FALSE, dump = "no")
   run$turned[[key]] <- record
-  now <- if (!is.null(run$executor$running) && run$control$retries == 0) run$executor$running()
+  now <- if (!is.null(run$executor$running)) run$executor$running()
   for (worker in now$worker[now$element == index]) run$executor$interrupt(worker, index)
 }
 

@@ -7,8 +7,13 @@ parallel_hook <- function() {
 }
 
 parallel_register <- function(register = parallel_registers()) {
-  # One that another copy of this package has made is as good.
-  if (!is.null(register) && !"regatta" %in% register()) register("regatta", parallel_starter)
+  if (!is.null(register) && !"regatta" %in% register()) register("regatta", parallel_starter_of)
+}
+
+# There is no way to take a type out of the register, and to register it again is a warning: one that was made by this
+# namespace before it was unloaded calls the one that is loaded then.
+parallel_starter_of <- function(spec, ...) {
+  get("parallel_starter", envir = getNamespace("regatta"))(spec, ...)
 }
 
 parallel_registers <- function() {

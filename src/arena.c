@@ -51,7 +51,7 @@ rg_arena *rg_arena_create(void) {
   if (!arena) return NULL;
   arena->forks.fd = -1;
   arena->shared_fd = shared_memory();
-  arena->fd = rg_fd_memory("regatta");
+  arena->fd = rg_fd_memory("regatta-arena");
   arena->owner = getpid();
   if (arena->fd < 0 || map_shared(arena) < 0) {
     int saved = errno;

@@ -43,7 +43,7 @@ typedef struct {
   _Atomic int64_t begun;       /* how many elements this worker has begun, retries too */
   _Atomic int64_t started;     /* when it began, monotonic ns */
   _Atomic int64_t cpu_started; /* the worker's CPU ns when it began */
-  _Atomic int64_t cancel;      /* element the parent wants interrupted, -1 none */
+  _Atomic int64_t cancel;      /* rg_control_try() that the parent wants interrupted, -1 none */
   _Atomic int32_t ended_by;    /* signal on which the worker killed its group, itself too */
   _Atomic int32_t waiting;     /* the worker sleeps until its control pipe has a byte */
   _Atomic int32_t damaged;     /* it has found something in its ring that it has not written */
@@ -101,6 +101,11 @@ rg_control *rg_control_open(int fd, int64_t elements, int workers, int64_t batch
 
 /* The mapping of this process. The block goes with the last one. */
 void rg_control_close(rg_control *control);
+
+/* The name of the try of an element that is under way, or was queued last. */
+static inline int64_t rg_control_try(const rg_control *control, int64_t element) {
+  return element * 65536 + (control->tasks[element].tries & 65535);
+}
 
 /* A worker is about to be started in the slot. */
 void rg_control_reset_slot(rg_slot *slot);

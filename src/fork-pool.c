@@ -393,14 +393,16 @@ static rg_worker *worker_of(rg_pool *pool, SEXP id) {
   return NULL;
 }
 
-/* Interrupts the worker if it runs this element: another one may have begun since the driver looked. */
+/* Interrupts the worker if it runs this element: another one may have begun since the driver looked. What is to be
+   interrupted is the try that is under way, since another is queued by this process only. */
 SEXP ffi_fork_pool_interrupt(SEXP pointer, SEXP id, SEXP element) {
   rg_pool *pool = rg_fork_pool_borrow(pointer);
   rg_worker *worker = worker_of(pool, id);
   if (!worker) return Rf_ScalarLogical(FALSE);
   rg_slot *slot = &pool->control->slots[worker - pool->workers];
   int64_t wanted = (int64_t)Rf_asReal(element) - 1;
-  atomic_store(&slot->cancel, wanted);
+  if (wanted < 0 || wanted >= pool->control->elements) return Rf_ScalarLogical(FALSE);
+  atomic_store(&slot->cancel, rg_control_try(pool->control, wanted));
   if (atomic_load(&slot->current) == wanted) kill(worker->pid, SIGINT);
   return Rf_ScalarLogical(TRUE);
 }

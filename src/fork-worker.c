@@ -188,11 +188,12 @@ static int64_t channel_next(void *state, int32_t *tries) {
   return element;
 }
 
-/* One signal comes for each element that the parent has asked for, perhaps when that has ended. */
+/* One signal comes for each try of an element that the parent has asked for, perhaps when that has ended. */
 static rg_cancel channel_cancelled(void *state, int64_t element) {
   (void)state;
   int64_t asked = atomic_exchange(&worker.slot->cancel, -1);
-  return asked < 0 ? RG_CANCEL_NONE : asked == element ? RG_CANCEL_THIS : RG_CANCEL_PASSED;
+  if (asked < 0) return RG_CANCEL_NONE;
+  return asked == rg_control_try(worker.pool->control, element) ? RG_CANCEL_THIS : RG_CANCEL_PASSED;
 }
 
 /* How many bytes have ever been written to a stream, by this process and its children:

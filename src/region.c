@@ -114,9 +114,9 @@ static rg_region_status no_room(void) {
   return RG_REGION_FULL;
 }
 
-static int open_file(rg_region *region) {
+static int open_file(rg_region *region, const char *label) {
   struct stat status;
-  region->fd = rg_fd_memory("regatta");
+  region->fd = rg_fd_memory(label);
   if (region->fd < 0 || fstat(region->fd, &status) < 0) return -1;
   fill_key(region, &status, rg_random_tag(), 0);
   region->owner = getpid();
@@ -133,11 +133,11 @@ static int close_size(rg_region *region, int frozen) {
   return rg_fd_seal(own_fd(region), frozen ? RG_FD_SEAL_SIZE | RG_FD_SEAL_WRITE : RG_FD_SEAL_SIZE);
 }
 
-static rg_region *new_region(void) {
+static rg_region *new_region(const char *label) {
   rg_region *region = calloc(1, sizeof *region);
   if (!region) return NULL;
   region->fd = -1;
-  if (open_file(region) == 0) return region;
+  if (open_file(region, label) == 0) return region;
   free_region(region);
   return NULL;
 }
@@ -145,7 +145,7 @@ static rg_region *new_region(void) {
 rg_region_status rg_region_create(int64_t size, int64_t limit, rg_region **region, int64_t *available) {
   *available = room_left(limit, size);
   if (size > *available) return no_room();
-  rg_region *fresh = new_region();
+  rg_region *fresh = new_region("regatta-array");
   if (!fresh) return RG_REGION_SYSTEM;
   fresh->writable = 1;
   fresh->key.size = size;
@@ -172,7 +172,7 @@ rg_region_status rg_region_write(rg_region *region, int64_t offset, const void *
 }
 
 rg_region_status rg_region_begin(rg_region **region) {
-  *region = new_region();
+  *region = new_region("regatta-shared");
   if (!*region) return RG_REGION_SYSTEM;
   add_region(*region);
   return RG_REGION_OK;

@@ -79,7 +79,7 @@ int main(void) {
         FIELD(rg_slot, begun, "how many elements it has begun, retries too", "worker"),
         FIELD(rg_slot, started, "when the element began, monotonic ns", "worker"),
         FIELD(rg_slot, cpu_started, "the worker's CPU ns then", "worker"),
-        FIELD(rg_slot, cancel, "element to be interrupted, -1 none", "parent; worker when it was"),
+        FIELD(rg_slot, cancel, "what is to be interrupted: element * 65536 + try, -1 none", "parent; worker when it was"),
         FIELD(rg_slot, ended_by, "signal on which the worker has ended its group and itself",
               "worker"),
         FIELD(rg_slot, waiting, "the worker sleeps until it is woken", "both"),

@@ -106,10 +106,10 @@ test_that("the memory of an arena that was given up goes with its last user", {
   skip_unless_linux()
   got <- fault_run(function() {
     control <- par_control(workers = 2L, progress = FALSE, dump = "no")
-    mapped <- function() sum(grepl("memfd:regatta ", readLines("/proc/self/maps")))
+    mapped <- function() sum(grepl("memfd:regatta-arena ", readLines("/proc/self/maps")))
     open <- function() {
       links <- Sys.readlink(list.files("/proc/self/fd", full.names = TRUE))
-      sum(grepl("memfd:regatta ", links))
+      sum(grepl("memfd:regatta-arena ", links))
     }
     for (k in 1:4) {
       x <- par_lapply(1:2, function(i) rep(i + 0, 1e5), .control = control)
@@ -135,7 +135,7 @@ test_that("programs that the session starts do not cost it its warm memory", {
     run <- function() invisible(par_lapply(1:2, function(i) rep(i + 0, 1e5), .control = control))
     key <- function() {
       fd <- list.files("/proc/self/fd")
-      fd <- fd[grepl("memfd:regatta ", Sys.readlink(file.path("/proc/self/fd", fd)))]
+      fd <- fd[grepl("memfd:regatta-arena ", Sys.readlink(file.path("/proc/self/fd", fd)))]
       sub(".*ino:\t", "", grep("^ino:", readLines(file.path("/proc/self/fdinfo", fd)), value = TRUE))
     }
     run()

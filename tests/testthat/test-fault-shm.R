@@ -84,6 +84,25 @@ test_that("the size of what others map cannot be changed, nor what is frozen", {
   expect_identical(got$array, 1L)
 })
 
+test_that("the label of a file in memory tells what it is", {
+  skip_unless_linux()
+  got <- fault_run(function() {
+    labels <- function() {
+      links <- Sys.readlink(list.files("/proc/self/fd", full.names = TRUE))
+      sort(sub("^/memfd:([^ ]*).*", "\\1", grep("^/memfd:", links, value = TRUE)))
+    }
+    shared <- shm_share(runif(1e5))
+    array <- shm_array(1e5)
+    lock <- shm_lock()
+    before <- labels()
+    values <- par_lapply(1:2, function(i) rep(i, 1e5), .control = par_control(workers = 2L, progress = FALSE))
+    list(before, setdiff(labels(), before))
+  })$value
+  expect_identical(got[[1L]], c("regatta-array", "regatta-array", "regatta-shared"))
+  expect_true(all(c("regatta-arena", "regatta-spans") %in% got[[2L]]))
+  expect_false("regatta" %in% got[[2L]])
+})
+
 test_that("sizes of stored strings that other code has overwritten are not believed", {
   skip_unless_linux()
   library <- fault_compile("

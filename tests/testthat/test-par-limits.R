@@ -140,6 +140,26 @@ test_that("a limit reached under errors = \"stop\" is the error of the run", {
   expect_identical(err$index, 1L)
 })
 
+test_that("an interrupt for one try of an element is not that of the next", {
+  # The first try takes its interrupt for itself: the second has some of its own, on the same worker. One of them may
+  # be taken for that of the first try, which could have come so late.
+  of_two_tries <- function(on) {
+    got <- suppressWarnings(classes = "regatta_warning_errors", par_lapply(1L, function(i) {
+      if (Sys.getenv("REGATTA_TRY") == "1") tryCatch(Sys.sleep(300), interrupt = function(e) stop("the first"))
+      repeat {
+        tools::pskill(Sys.getpid(), tools::SIGINT)
+        Sys.sleep(0.01)
+      }
+    }, .on = on, .control = two_workers(workers = 1L, errors = "collect", timeout = 1, retries = 1)))
+    conditionMessage(got[[1L]])
+  }
+  expect_match(of_two_tries(1L), "it was interrupted, by its own code")
+  pool <- local_pool(1)
+  expect_match(of_two_tries(pool), "it was interrupted, by its own code")
+  cluster <- local_cluster(1)
+  expect_match(of_two_tries(cluster), "it was interrupted, by its own code")
+})
+
 test_that("a time limit that an element sets itself is its own error", {
   got <- collect(1:2, function(i) {
     if (i == 1L) {
@@ -154,5 +174,6 @@ test_that("a time limit that an element sets itself is its own error", {
 })
 
 test_that("nothing is left behind", {
+  end_servers()
   expect_no_detritus(detritus)
 })

@@ -216,6 +216,15 @@ test_that("options(warn = 2) turns a warning of an element into its error", {
     if (Sys.getenv("REGATTA_TRY") == "1") as.integer("x") else 2
   }, .control = two_workers(retries = 1))
   expect_identical(got, list(2))
+  # Nor has a try that is followed by another one.
+  got <- par_lapply(1L, function(i) {
+    if (Sys.getenv("REGATTA_TRY") == "1") {
+      warning("careful")
+      Sys.sleep(600)
+    }
+    2
+  }, .control = two_workers(retries = 1))
+  expect_identical(got, list(2))
 })
 
 test_that("handlers in the session come before its options(warn = 2)", {

@@ -35,6 +35,30 @@ test_that("the type is registered once, for workers here and on hosts", {
   end_servers()
 })
 
+test_that("a type that was registered before the namespace was unloaded makes clusters of the one that is loaded", {
+  got <- fault_run(function() {
+    kept <- NULL
+    getFromNamespace("parallel_register", "regatta")(function(type, starter) {
+      if (missing(type)) "PSOCK" else kept <<- starter
+    })
+    unloadNamespace("regatta")
+    loadNamespace("regatta")
+    utils::assignInNamespace("cluster_local", function(workers) "of the new one", "regatta")
+    kept(1)
+  })
+  expect_identical(got$value, "of the new one")
+})
+
+test_that("loading the namespace a second time is no warning", {
+  got <- fault_run(function() {
+    options(warn = 2)
+    unloadNamespace("regatta")
+    loadNamespace("regatta")
+    "regatta" %in% loadedNamespaces()
+  })
+  expect_true(got$value)
+})
+
 test_that("nothing is left behind", {
   end_servers()
   expect_no_detritus(detritus)
