@@ -83,6 +83,7 @@ h5_write <- function(x, path, name, type = NULL, chunk = NULL, level = 3L, shuff
   if (length(dim(x)) != 2L || (is.matrix(x) && !(is.numeric(x) || is.logical(x)))) {
     abort_argument("x", x, "a matrix of numbers")
   }
+  check_bits(x, "x", "a matrix of numbers")
   # One of the package Matrix, or one in another file, says so by its elements.
   if (is.null(type)) {
     one <- if (is_h5_matrix(x)) h5_r_type(x) else if (is.matrix(x)) typeof(x) else "double"
@@ -152,6 +153,7 @@ h5_encoder <- function(f, plan) {
     value <- f(rows, columns)
     dim <- c(length(rows), length(columns)) + 0
     fits <- length(value) == prod(dim) && (is.null(dim(value)) || identical(dim(value) + 0, dim))
+    check_bits(value, "f()", "numbers", NULL)
     if (!(is.numeric(value) || is.logical(value)) || !fits) {
       stop(sprintf("`f` must return a matrix of numbers, %d x %d, not %s", length(rows), length(columns),
         if (is.null(dim(value))) describe_value(value) else paste(dim(value), collapse = " x ")), call. = FALSE)

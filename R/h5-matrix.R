@@ -129,7 +129,7 @@ h5_positions <- function(index, x, k, call = rlang::caller_env()) {
     }
     return(which(rep_len(index, extent)))
   }
-  if (!is.numeric(index)) {
+  if (!is.numeric(index) || is_integer64(index)) {
     h5_subscript_error(sprintf("%s is no subscript", describe_value(index)), x, call)
   }
   if (anyNA(index)) h5_subscript_error(sprintf("a %s is `NA`", axis), x, call)

@@ -6,7 +6,7 @@
 shm_subscripts <- function(x, given) {
   dim <- dim(x)
   if (length(given) == 1L && !is.null(given[[1L]])) {
-    index <- unclass(given[[1L]][[1L]])
+    index <- bare_subscript(given[[1L]][[1L]])
     if (is.matrix(index) && !is.null(dim) && ncol(index) == length(dim) && !is.logical(index)) {
       found <- matrix_positions(index, dim, dimnames(x))
       return(list(dim = as.double(length(x)), positions = list(found)))
@@ -53,9 +53,16 @@ check_dimensions <- function(x, given) {
   }
 }
 
+bare_subscript <- function(index) {
+  if (is_integer64(index)) {
+    stop("a subscript of class \"integer64\" holds no doubles: give `as.double()` of it", call. = FALSE)
+  }
+  unclass(index)
+}
+
 # As R finds it: a logical subscript is a number, and a negative one leaves one of two elements.
 position <- function(index, extent, names) {
-  index <- unclass(index)
+  index <- bare_subscript(index)
   if (is.character(index) && length(index) == 1L) {
     return(named_positions(index, names))
   }
@@ -71,7 +78,7 @@ position <- function(index, extent, names) {
 # The positions that a subscript of a dimension of `extent` means, NA where it is missing. R's own
 # subscripting finds them; what would make a vector longer is refused.
 positions <- function(index, extent, names) {
-  index <- unclass(index)
+  index <- bare_subscript(index)
   if (is.character(index)) {
     return(named_positions(index, names))
   }

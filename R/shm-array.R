@@ -67,10 +67,7 @@ shm_values <- function(values, x, argument, length = NULL, call = rlang::caller_
     abort_argument(argument, values, must, call)
   }
   type <- typeof(x)
-  if (is_integer64(values)) {
-    must <- sprintf("numbers of type %s, not of class \"integer64\": what that keeps in doubles are no doubles", type)
-    abort_argument(argument, values, must, call, "`as.double()` or `as.integer()` makes numbers of it.")
-  }
+  check_bits(values, argument, sprintf("numbers of type %s", type), call)
   if (typeof(values) == type) {
     return(values)
   }
@@ -79,6 +76,14 @@ shm_values <- function(values, x, argument, length = NULL, call = rlang::caller_
     abort_argument(argument, values, must, call, advise_type(values, argument))
   }
   as.vector(unclass(values), type)
+}
+
+# The one class, with those made of it, whose doubles are no numbers: they are 64 bits of a whole one.
+check_bits <- function(x, argument, must, call = rlang::caller_env()) {
+  if (is_integer64(x)) {
+    must <- sprintf("%s, not of class \"integer64\": what that keeps in doubles are no doubles", must)
+    abort_argument(argument, x, must, call, "`as.double()` or `as.integer()` makes numbers of it.")
+  }
 }
 
 is_integer64 <- function(x) is.double(x) && is.object(x) && inherits(x, "integer64")

@@ -86,6 +86,18 @@ inline bool is_rounded(T x) {
   return loses(x, std::integral_constant<bool, Number<T>::wide>());
 }
 
+/* Holds all whole numbers of 64 bits where it is more than a double. */
+template <class T>
+inline long double to_long_double(T x) {
+  return static_cast<long double>(x);
+}
+
+/* How far x is from a double near it, also where x is none. */
+template <class T>
+inline double distance_from(double near, T x) {
+  return Number<T>::wide ? static_cast<double>(to_long_double(x) - near) : static_cast<double>(x) - near;
+}
+
 template <class T>
 inline T element_at(const unsigned char* data, std::size_t i) {
   T value;

@@ -155,20 +155,23 @@ inline std::uint64_t square_of(std::int64_t x) {
 
 template <class T, class Class>
 void add_squares(const unsigned char* values, const std::vector<std::size_t>& cells, Totals<Class>* totals) {
-  for (std::size_t k = 0; k < cells.size(); ++k) {
-    const T x = element_at<T>(values, k);
-    if (cells[k] == nowhere || is_missing(x)) continue;
-    totals->mean[cells[k]] += static_cast<double>(x);
-  }
+  const auto visit = [&](auto f) {
+    for (std::size_t k = 0; k < cells.size(); ++k) {
+      const T x = element_at<T>(values, k);
+      if (cells[k] != nowhere && !is_missing(x)) f(cells[k], to_long_double(x));
+    }
+  };
+  visit([&](std::size_t cell, long double x) { totals->off[cell] += x; });
   for (std::size_t c = 0; c < totals->count.size(); ++c) {
-    if (totals->count[c] > 0) totals->mean[c] /= static_cast<double>(totals->count[c]);
+    if (totals->count[c] == 0) continue;
+    const long double mean = totals->off[c] / static_cast<long double>(totals->count[c]);
+    totals->near[c] = static_cast<double>(mean);
+    totals->off[c] = mean - totals->near[c];
   }
-  for (std::size_t k = 0; k < cells.size(); ++k) {
-    const T x = element_at<T>(values, k);
-    if (cells[k] == nowhere || is_missing(x)) continue;
-    const double apart = static_cast<double>(x) - totals->mean[cells[k]];
-    totals->spread[cells[k]] += apart * apart;
-  }
+  visit([&](std::size_t cell, long double x) {
+    const long double distance = (x - totals->near[cell]) - totals->off[cell];
+    totals->spread[cell] += distance * distance;
+  });
 }
 template <class T>
 void add_squares(const unsigned char* values, const std::vector<std::size_t>& cells,

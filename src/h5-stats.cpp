@@ -131,30 +131,78 @@ typename Vector::value_type* or_null(Vector& vector, bool wanted) {
   return wanted ? vector.data() : nullptr;
 }
 
-/* Squared distances from the means of the tile, which is in the cache. */
+/* The numbers that distances are taken from: means of the tile, as far as doubles hold them. False where
+   doubles do not. */
+template <class Class, class Sum>
+bool find_near(const std::vector<Sum>& sums, Totals<Class>* totals) {
+  bool fine = true;
+  for (std::size_t k = 0; k < totals->near.size(); ++k) {
+    if (totals->count[k] == 0) continue;
+    const double mean = static_cast<double>(sums[k]) / static_cast<double>(totals->count[k]);
+    totals->near[k] = std::is_same<Class, Wide>::value ? std::nearbyint(mean) : mean;
+    fine = fine && std::isfinite(mean);
+  }
+  return fine;
+}
+
+template <class Class>
+bool settle(const std::vector<double>& distances, const std::vector<double>& squares, Totals<Class>* totals) {
+  bool fine = true;
+  for (std::size_t k = 0; k < totals->near.size(); ++k) {
+    totals->settle(k, distances[k], squares[k]);
+    fine = fine && std::isfinite(squares[k]);
+  }
+  return fine;
+}
+
+/* Both passes over the elements of a tile in numbers of more range. What is infinite stays so. */
 template <class T, bool Check, class Class>
-void add_spread(const Lines& lines, bool fast, bool slow, Part<Class>* part) {
-  std::vector<double> of_fast(part->fast.count.size()), of_slow(part->slow.count.size());
-  sweep<T, Check>(lines, or_null(of_fast, fast), or_null(of_slow, slow),
-                  [](T x) { return static_cast<double>(x); });
-  const auto means = [](Totals<Class>& totals, const std::vector<double>& sums) {
+void add_spread_slowly(const Lines& lines, bool fast, bool slow, Part<Class>* part) {
+  std::vector<long double> of_fast(part->fast.near.size()), of_slow(part->slow.near.size());
+  sweep<T, Check>(lines, or_null(of_fast, fast), or_null(of_slow, slow), [](T x) { return to_long_double(x); });
+  const auto begin = [](Totals<Class>& totals, const std::vector<long double>& sums) {
     for (std::size_t k = 0; k < sums.size(); ++k) {
-      totals.mean[k] = totals.count[k] > 0 ? sums[k] / static_cast<double>(totals.count[k]) : 0.0;
+      if (totals.count[k] == 0) continue;
+      const long double mean = sums[k] / static_cast<long double>(totals.count[k]);
+      totals.near[k] = static_cast<double>(mean);
+      totals.off[k] = mean - totals.near[k];
+      totals.spread[k] = 0;
     }
   };
-  if (fast) means(part->fast, of_fast);
-  if (slow) means(part->slow, of_slow);
+  begin(part->fast, of_fast);
+  begin(part->slow, of_slow);
+  const auto add = [](Totals<Class>& totals, std::size_t k, long double x) {
+    const long double distance = (x - totals.near[k]) - totals.off[k];
+    totals.spread[k] += distance * distance;
+  };
   visit<T, Check>(lines, [&](T x, std::size_t f, std::size_t s) {
-    const double value = static_cast<double>(x);
+    if (fast) add(part->fast, f, to_long_double(x));
+    if (slow) add(part->slow, s, to_long_double(x));
+  });
+}
+
+/* Distances from the means of the tile, which is in the cache. */
+template <class T, bool Check, class Class>
+void add_spread(const Lines& lines, bool fast, bool slow, Part<Class>* part) {
+  typedef std::vector<double> Sums;
+  Sums fast_1(part->fast.near.size()), fast_2(fast_1.size()), slow_1(part->slow.near.size()), slow_2(slow_1.size());
+  bool fine = find_near(part->fast.sum, &part->fast);
+  fine = find_near(part->slow.sum, &part->slow) && fine;
+  visit<T, Check>(lines, [&](T x, std::size_t f, std::size_t s) {
     if (fast) {
-      const double apart = value - part->fast.mean[f];
-      part->fast.spread[f] += apart * apart;
+      const double distance = distance_from(part->fast.near[f], x);
+      fast_1[f] += distance;
+      fast_2[f] += distance * distance;
     }
     if (slow) {
-      const double apart = value - part->slow.mean[s];
-      part->slow.spread[s] += apart * apart;
+      const double distance = distance_from(part->slow.near[s], x);
+      slow_1[s] += distance;
+      slow_2[s] += distance * distance;
     }
   });
+  fine = settle(fast_1, fast_2, &part->fast) && fine;
+  fine = settle(slow_1, slow_2, &part->slow) && fine;
+  if (!fine) add_spread_slowly<T, Check>(lines, fast, slow, part);
 }
 
 template <class T, bool Check, class Square>
@@ -314,8 +362,9 @@ void add_small_var(const Lines& lines, const std::int32_t* const* at, std::size_
     for (std::size_t k = 0; k < squares.size(); ++k) {
       const Int128 n = totals.count[k], sum = totals.sum[k];
       if (n == 0) continue;
-      totals.mean[k] = static_cast<double>(sum) / static_cast<double>(n);
-      totals.spread[k] = static_cast<double>(n * static_cast<Int128>(squares[k]) - sum * sum) / static_cast<double>(n);
+      totals.off[k] = static_cast<long double>(sum) / static_cast<long double>(n);
+      totals.spread[k] =
+          static_cast<long double>(n * static_cast<Int128>(squares[k]) - sum * sum) / static_cast<long double>(n);
     }
   };
   spread(part->fast, of_fast);
@@ -413,18 +462,18 @@ bool add_fast(Desk* desk, const Wanted& wanted, bool fast, bool slow, Part<Real>
   add_lanes<Real2s>(lines, at, SIZE_MAX, wanted, fast, slow, part);
   if (!wanted.var) return true;
   Totals<Real>&of_fast = part->fast, &of_slow = part->slow;
-  const auto means = [](Totals<Real>& totals) {
-    for (std::size_t k = 0; k < totals.mean.size(); ++k) {
-      totals.mean[k] = totals.count[k] > 0 ? totals.sum[k] / static_cast<double>(totals.count[k]) : 0.0;
-    }
-  };
-  means(of_fast);
-  means(of_slow);
+  std::vector<double> fast_1(of_fast.near.size()), fast_2(fast_1.size()), slow_1(of_slow.near.size()),
+      slow_2(slow_1.size());
+  bool fine = find_near(of_fast.sum, &of_fast);
+  fine = find_near(of_slow.sum, &of_slow) && fine;
   each_rectangle<Real2s>(lines, at, [&](const Rectangle<Real2s>& all, std::size_t f, std::size_t s) {
-    spread_rectangle(all, fast ? of_fast.mean.data() + f : nullptr, fast ? of_fast.spread.data() + f : nullptr,
-                     slow ? of_slow.mean.data() + s : nullptr, slow ? of_slow.spread.data() + s : nullptr,
-                     lines.fast->size());
+    const Distances down = {of_fast.near.data() + f, fast_1.data() + f, fast_2.data() + f};
+    const Distances across = {of_slow.near.data() + s, slow_1.data() + s, slow_2.data() + s};
+    spread_rectangle(all, fast ? &down : nullptr, slow ? &across : nullptr, lines.fast->size());
   });
+  fine = settle(fast_1, fast_2, &of_fast) && fine;
+  fine = settle(slow_1, slow_2, &of_slow) && fine;
+  if (!fine) add_spread_slowly<T, false>(lines, fast, slow, part);
   return true;
 }
 

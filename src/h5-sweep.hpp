@@ -230,35 +230,61 @@ void range_rectangle(const Rectangle<Lanes>& all, Out* low_fast, Out* high_fast,
   }
 }
 
-/* Adds the squared distances from mean_fast[place] and mean_slow[line * step] to the spreads. */
-inline void spread_rectangle(const Rectangle<Real2s>& all, const double* mean_fast, double* of_fast,
-                             const double* mean_slow, double* of_slow, std::size_t step) {
+/* Where distances from numbers near a mean, and their squares, are added up. */
+struct Distances {
+  const double* near;
+  double *sum, *square;
+};
+
+/* Adds the distances from of_fast->near[place] and of_slow->near[line * step], and their squares; either may be
+   null. */
+inline void spread_rectangle(const Rectangle<Real2s>& all, const Distances* of_fast, const Distances* of_slow,
+                             std::size_t step) {
+  const Real2 zero = {0.0, 0.0};
+  const auto add = [](const Distances& to, std::size_t at, double x) {
+    const double distance = x - to.near[at];
+    to.sum[at] += distance;
+    to.square[at] += distance * distance;
+  };
   for (std::size_t from = 0; from < all.height; from += block_lines) {
     const std::size_t height = std::min(block_lines, all.height - from);
     const double* const* const line = all.line + from;
-    Real2 lines[block_lines], means[block_lines];
+    Real2 sums[block_lines], squares[block_lines], means[block_lines];
     for (std::size_t r = 0; of_slow && r < height; ++r) {
-      lines[r] = Real2{0.0, 0.0};
-      means[r] = all_of<Real2>(mean_slow[(from + r) * step]);
+      sums[r] = squares[r] = zero;
+      means[r] = all_of<Real2>(of_slow->near[(from + r) * step]);
     }
     std::size_t k = all.begin;
     for (; k + 2 <= all.end; k += 2) {
-      const Real2 mean = of_fast ? load<Real2>(mean_fast + k) : Real2{0.0, 0.0};
-      Real2 sum = {0.0, 0.0};
+      const Real2 mean = of_fast ? load<Real2>(of_fast->near + k) : zero;
+      Real2 sum = zero, square = zero;
       for (std::size_t r = 0; r < height; ++r) {
         const Real2 x = load<Real2>(line[r] + k);
-        if (of_fast) sum += (x - mean) * (x - mean);
-        if (of_slow) lines[r] += (x - means[r]) * (x - means[r]);
+        if (of_fast) {
+          const Real2 distance = x - mean;
+          sum += distance;
+          square += distance * distance;
+        }
+        if (of_slow) {
+          const Real2 distance = x - means[r];
+          sums[r] += distance;
+          squares[r] += distance * distance;
+        }
       }
-      if (of_fast) store(of_fast + k, load<Real2>(of_fast + k) + sum);
+      if (of_fast) {
+        store(of_fast->sum + k, load<Real2>(of_fast->sum + k) + sum);
+        store(of_fast->square + k, load<Real2>(of_fast->square + k) + square);
+      }
     }
     for (std::size_t r = 0; r < height; ++r) {
       const std::size_t cell = (from + r) * step;
-      if (of_slow) of_slow[cell] += lines[r][0] + lines[r][1];
+      if (of_slow) {
+        of_slow->sum[cell] += sums[r][0] + sums[r][1];
+        of_slow->square[cell] += squares[r][0] + squares[r][1];
+      }
       if (k == all.end) continue;
-      const double x = line[r][k];
-      if (of_fast) of_fast[k] += (x - mean_fast[k]) * (x - mean_fast[k]);
-      if (of_slow) of_slow[cell] += (x - mean_slow[cell]) * (x - mean_slow[cell]);
+      if (of_fast) add(*of_fast, k, line[r][k]);
+      if (of_slow) add(*of_slow, cell, line[r][k]);
     }
   }
 }

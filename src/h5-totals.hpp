@@ -49,7 +49,11 @@ struct Totals {
   std::vector<Value> sum;
   std::vector<double> lost;          /* what the sums of doubles have rounded away */
   std::vector<Uint128> square;       /* narrow: the sum of squares, exact */
-  std::vector<double> mean, spread;  /* others: mean, and sum of squared distances from it */
+  /* Others: `near + off` is the mean, `spread` the sum of squared distances from it. The distances of elements are
+     taken from `near`, a double close to the mean: the mean itself need not be a double. In a range of exponents
+     that squares of doubles fit into, where the compiler has one. */
+  std::vector<double> near;
+  std::vector<long double> off, spread;
   std::vector<Value> low, high;
   std::vector<std::int64_t> nonzero;
 
@@ -60,8 +64,9 @@ struct Totals {
     if (wanted.sum && real) lost.assign(cells, 0.0);
     if (wanted.var && narrow) square.assign(cells, 0);
     if (wanted.var && !narrow) {
-      mean.assign(cells, 0.0);
-      spread.assign(cells, 0.0);
+      near.assign(cells, 0.0);
+      off.assign(cells, 0.0L);
+      spread.assign(cells, 0.0L);
     }
     if (wanted.range) {
       low.assign(cells, most());
@@ -91,18 +96,36 @@ struct Totals {
     missing[at] += part.missing[k];
     if (wanted.sum || wanted.var) add(at, part.sum[k], wanted);
     if (wanted.var && narrow) square[at] += part.square[k];
-    if (wanted.var && !narrow && more > 0) {
-      /* Chan, Golub and LeVeque (1983). */
-      const double n = static_cast<double>(before), m = static_cast<double>(more);
-      const double apart = part.mean[k] - mean[at];
-      mean[at] += apart * (m / (n + m));
-      spread[at] += part.spread[k] + apart * apart * (n * m / (n + m));
-    }
+    if (wanted.var && !narrow && more > 0) merge_spread(at, part, k, before, more);
     if (wanted.range) {
       low[at] = std::min(low[at], part.low[k]);
       high[at] = std::max(high[at], part.high[k]);
     }
     if (wanted.nonzero) nonzero[at] += part.nonzero[k];
+  }
+
+  /* Chan, Golub and LeVeque (1983), "Algorithms for computing the sample variance". */
+  void merge_spread(std::size_t at, const Totals& part, std::size_t k, std::int64_t before, std::int64_t more) {
+    if (before == 0) {
+      near[at] = part.near[k];
+      off[at] = part.off[k];
+      spread[at] = part.spread[k];
+      return;
+    }
+    const long double n = static_cast<long double>(before), m = static_cast<long double>(more);
+    const long double apart = (static_cast<long double>(part.near[k]) - near[at]) + (part.off[k] - off[at]);
+    off[at] += apart * (m / (n + m));
+    spread[at] += part.spread[k] + apart * apart * (n * (m / (n + m)));
+  }
+
+  /* Cell `k` of a part, of the distances of its elements from `near` and of their squares; the correction is that of
+     the two-pass algorithm there. */
+  void settle(std::size_t k, double distances, double squares) {
+    if (count[k] == 0) return;
+    const long double n = static_cast<long double>(count[k]);
+    off[k] = distances / n;
+    spread[k] = squares - distances * off[k];
+    if (spread[k] < 0) spread[k] = 0;
   }
 
   void add(std::size_t at, Value value, const Wanted& wanted) {
@@ -125,19 +148,14 @@ struct Totals {
   double var_of(std::size_t at) const {
     const std::int64_t n = count[at];
     if (n < 2) return std::numeric_limits<double>::quiet_NaN();
-    const double below = static_cast<double>(n - 1);
-    if (!narrow) return spread[at] / below;
-    const Int128 s = static_cast<Int128>(sum[at]);
-    const Uint128 least_sum = static_cast<Uint128>(s < 0 ? -s : s);
-    if (n >= (std::int64_t(1) << 31)) {
-      const long double mean_ = static_cast<long double>(s) / static_cast<long double>(n);
-      return static_cast<double>((static_cast<long double>(square[at]) - mean_ * static_cast<long double>(s)) /
-                                 static_cast<long double>(n - 1));
-    }
-    /* Exact: fewer than 2^31 numbers below 2^32 in size. */
-    const Uint128 numerator = static_cast<Uint128>(n) * square[at] - least_sum * least_sum;
-    return static_cast<double>(static_cast<long double>(numerator) / static_cast<long double>(n) /
-                               static_cast<long double>(n - 1));
+    if (!narrow) return static_cast<double>(spread[at] / static_cast<long double>(n - 1));
+    /* Exact: distances from a whole number near the mean. Both sums are below 2^127, whatever wraps on the way. */
+    const Int128 s = static_cast<Int128>(sum[at]), middle = s / n;
+    const Uint128 by = static_cast<Uint128>(middle), all = static_cast<Uint128>(n);
+    const Uint128 squares = static_cast<Uint128>(square[at]) - 2 * by * static_cast<Uint128>(s) + all * by * by;
+    const long double distances = static_cast<long double>(s - middle * n);
+    const long double about = distances * distances / static_cast<long double>(n);
+    return static_cast<double>((static_cast<long double>(squares) - about) / static_cast<long double>(n - 1));
   }
 
   static double to_double(double x, bool*) { return x; }

@@ -63,6 +63,10 @@ test_that("a function fills a dataset block by block, in order, in several proce
   expect_identical(m[3, 4], 3004)
   other <- withr::local_tempfile(fileext = ".h5")
   expect_error(h5_fill(other, "x", c(5, 5), function(rows, columns) 1, .control = control), "must return a matrix of numbers, 5 x 5")
+  bits <- matrix(structure(4.94065645841247e-324, class = "integer64"), 5, 5)
+  class(bits) <- "integer64"
+  expect_error(h5_fill(other, "x", c(5, 5), function(rows, columns) bits, .control = control), "integer64.*as.double")
+  expect_error(h5_write(bits, other, "x"), "integer64.*as.double", class = "regatta_error_argument")
   expect_error(h5_fill(other, "x", c(5, 4), function(rows, columns) matrix(1, 4, 5), .control = control), "5 x 4")
   expect_error(h5_write(values, other, "x", "uint8", .control = control), "cannot be stored as uint8")
   # What would be read as another value.

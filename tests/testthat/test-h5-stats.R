@@ -460,6 +460,50 @@ test_that("statistics are computed in forked workers", {
   expect_identical(parallel::mclapply(1:4, function(i) h5_col_sums(m, rows = i), mc.cores = 2L), right)
 })
 
+test_that("variances are those of the elements however large or far from zero they are", {
+  skip_without_h5()
+  withr::local_seed(3)
+  folder <- withr::local_tempdir()
+  n <- 300L
+  steps <- matrix(sample(0:8, 2L * n, TRUE), n)
+  noise <- matrix(stats::rnorm(2L * n), n)
+  signs <- matrix(c(1e155, -1e155, rep(0, n - 2L)), n, 2L)
+  missing <- replace(1e15 + steps, c(5L, n + 7:200), NA)
+  cases <- list(
+    shifted = list(1e15 + steps, steps), missing = list(missing, missing - 1e15), large = list(1e153 * noise),
+    overflow = list(signs), equal = list(matrix(1e200, n, 2L)), spread = list(1e155 + 1e140 * steps),
+    infinite = list(replace(noise, 5L, -Inf)), largest = list(matrix(1.7e308, n, 2L))
+  )
+  # Where the compiler has no numbers of more range than doubles, squares of some do not fit.
+  if (.Machine$sizeof.longdouble <= 8) cases[c("large", "overflow")] <- NULL
+  for (name in names(cases)) {
+    x <- cases[[name]][[1L]]
+    same <- cases[[name]][[length(cases[[name]])]]
+    expected <- apply(same, 2L, stats::var, na.rm = TRUE)
+    for (rows in c(64, n)) {
+      m <- h5_write(x, file.path(folder, name), sprintf("x%d", rows), chunk = c(rows, 1),
+        .control = par_control(workers = 1, seed = FALSE, progress = FALSE))
+      tolerance <- if (name == "spread") 1e-2 else 1e-13 # those of 1e155 are 1e139 apart
+      expect_equal(h5_col_vars(m, na.rm = TRUE), expected, tolerance = tolerance, label = name)
+      expect_identical(h5_row_vars(t(m), na.rm = TRUE), h5_col_vars(m, na.rm = TRUE), label = name)
+      expect_equal(h5_stats(m, 1:2, "var", na.rm = TRUE)$columns$var, expected, tolerance = tolerance, label = name)
+    }
+  }
+  # Whole numbers of 64 bits are no doubles, but their distances are; and what a sparse matrix has stored.
+  python <- h5_python()
+  skip_if(!nzchar(python))
+  path <- file.path(folder, "python.h5")
+  code <- c(
+    "import h5py, numpy", sprintf("f = h5py.File('%s', 'w')", path), "a = numpy.arange(600).reshape(2, 300) % 7",
+    "f.create_dataset('i64', data=(a + 2**60).astype('i8'), chunks=(1, 40))",
+    "f.create_dataset('u64', data=a.astype('u8') + numpy.uint64(2**63), chunks=(1, 40))"
+  )
+  system2(python, "-", input = c(code, "f.close()"))
+  expected <- apply(matrix(0:599 %% 7, 300L), 2L, stats::var)
+  expect_equal(h5_col_vars(h5_matrix(path, "i64")), expected, tolerance = 1e-14)
+  expect_equal(h5_col_vars(h5_matrix(path, "u64")), expected, tolerance = 1e-14)
+})
+
 test_that("nothing is left behind", {
   # parallel::mclapply() was used, see expect_no_detritus().
   expect_no_detritus(detritus, except = "^child process .*state Z")

@@ -147,7 +147,19 @@ test_that("integers in the bits of doubles are refused wherever they would be st
     shm_array(structure(bits, dim = 1:2)))) {
     expect_error(eval(expr), "integer64.*`as.double\\(\\)`", class = "regatta_error_argument")
   }
+  for (expr in expression(shm_map(bits, identity), shm_map2(1:2, bits, `+`), shm_map2(bits, 1, `+`))) {
+    expect_error(eval(expr), "`[xy]` .*integer64.*`as.double\\(\\)`", class = "regatta_error_argument")
+  }
+  # As a subscript it would mean no element.
+  m <- shm_array(c(2, 2))
+  for (expr in expression(x[bits] <- 1, x[[structure(4.94065645841247e-324, class = "integer64")]] <- 1, m[bits, 1] <- 1,
+    m[structure(bits, dim = 1:2)] <- 1)) {
+    expect_error(eval(expr), "integer64")
+  }
   expect_identical(x[], c(0, 0))
+  # As base R has it: the values of vapply() are those of vapply().
+  f <- function(i) structure(rep(4.94065645841247e-324, 1e5), class = "integer64")
+  expect_identical(par_vapply(1:2, f, numeric(1e5), .control = two_workers()), vapply(1:2, f, numeric(1e5)))
 })
 
 test_that("nothing is left behind", {
