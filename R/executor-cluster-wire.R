@@ -243,11 +243,17 @@ wire_release <- function(wire) {
 # else. One of this machine is ended, nobody else could do so.
 wire_retire <- function(wire, reason) {
   if (is.null(wire$out)) {
+    mark <- if (isTRUE(wire$facts$local) && !is.null(wire$job)) wire_mark(wire, wire$job)
     wire$out <- reason
     wire$busy <- wire$job <- wire$slots <- NULL
     if (!is.null(wire$pointer)) .Call(ffi_cluster_wire_close, wire$pointer, TRUE)
+    if (!is.null(mark)) .Call(ffi_cluster_kill_marked, mark)
   }
 }
+
+# By which the programs are known that elements of a run have started in a node: a part of their environment
+# variable REGATTA_NODE. Those of a node that has died are not ended by itself.
+wire_mark <- function(wire, token) paste(token, wire$facts$pid)
 
 # Brings nodes back from the run `token`, which is over; those that do not come are retired.
 wires_recall <- function(wires, token) {

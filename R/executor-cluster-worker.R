@@ -25,7 +25,7 @@ cluster_worker_hello <- function(probe, token) {
   ))
 }
 
-cluster_worker_begin <- function(bytes, slots, number, token, share = NULL, settings = NULL) {
+cluster_worker_begin <- function(bytes, slots, number, token, share = NULL, settings = NULL, mark = NULL) {
   cluster_worker_clear()
   job <- closure_unpack(bytes)
   if (!is.null(share)) job$share <- share
@@ -34,7 +34,16 @@ cluster_worker_begin <- function(bytes, slots, number, token, share = NULL, sett
   # What the node has by handle goes back as a handle, if the session is near: it has `slots` then.
   streams <- c(control$stdout, control$stderr) != "drop"
   .Call(ffi_cluster_worker_begin, streams, !is.null(slots))
+  if (!isTRUE(the$ends_programs)) {
+    # A node whose session has gone ends between two messages.
+    the$ends_programs <- TRUE
+    reg.finalizer(cluster_worker, function(e) .Call(ffi_cluster_worker_end), onexit = TRUE)
+  }
   cluster_worker$undo <- job_set(job)
+  if (!is.null(mark)) {
+    above <- Sys.getenv("REGATTA_NODE", NA)
+    Sys.setenv(REGATTA_NODE = if (is.na(above)) mark else paste(above, mark, sep = ":"))
+  }
   cluster_worker$job <- job
   cluster_worker$token <- token
   cluster_worker$slots <- slots
@@ -43,13 +52,13 @@ cluster_worker_begin <- function(bytes, slots, number, token, share = NULL, sett
   evaluate_begin(control, job$seed)
 }
 
-# `begin`: list(bytes, slots, number, share, settings) with the first batch of a run, or after another run. Interrupts
+# `begin`: list(bytes, slots, number, share, settings, mark) with the first batch of a run, or after another run. Interrupts
 # are let in where an element runs and nowhere else: one that came between two of them, while an error
 # is on its way from its frames, would end the batch without a reply.
 cluster_worker_batch <- function(elements, tries, token, begin = NULL) {
   suspendInterrupts({
     if (!is.null(begin)) {
-      cluster_worker_begin(begin$bytes, begin$slots, begin$number, token, begin$share, begin$settings)
+      cluster_worker_begin(begin$bytes, begin$slots, begin$number, token, begin$share, begin$settings, begin$mark)
     } else if (!identical(token, cluster_worker$token)) {
       stop("the run that these elements belong to is over")
     }

@@ -260,7 +260,8 @@ cluster_give <- function(pool, w, elements, tries) {
     near <- is_local(wire)
     list(
       bytes = pool$packed[[if (near) "near" else "far"]]$bytes,
-      slots = if (near) pool$slots, number = w, share = pool$share[[w]], settings = pool$settings[[w]]
+      slots = if (near) pool$slots, number = w, share = pool$share[[w]], settings = pool$settings[[w]],
+      mark = wire_mark(wire, pool$token)
     )
   }
   wire$job <- pool$token

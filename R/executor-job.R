@@ -25,7 +25,7 @@ job_set <- function(job) {
   undo <- list(
     settings = settings_known(), loaded = loadedNamespaces(), variables = workspace_take(),
     seed = globalenv()$.Random.seed, cores = getOption("mc.cores"),
-    env = Sys.getenv(c("REGATTA_SHARE", "REGATTA_TRY"), NA, names = TRUE)
+    env = Sys.getenv(c("REGATTA_SHARE", "REGATTA_TRY", "REGATTA_NODE"), NA, names = TRUE)
   )
   is_set <- FALSE
   on.exit(if (!is_set) {

@@ -169,6 +169,12 @@ SEXP ffi_cluster_wire_close(SEXP pointer, SEXP kill_it) {
   return R_NilValue;
 }
 
+/* Ends what elements have started in a node that is gone and could not do so: the programs with its mark. */
+SEXP ffi_cluster_kill_marked(SEXP mark) {
+  rg_process_kill_marked("REGATTA_NODE", CHAR(STRING_ELT(mark, 0)));
+  return R_NilValue;
+}
+
 /* A socket that takes what is sent to it, with nobody at the other end: it is its own. */
 static int open_sink(void) {
   struct sockaddr_in self = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};

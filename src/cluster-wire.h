@@ -38,6 +38,7 @@ SEXP ffi_cluster_wire_send(SEXP pointer, SEXP bytes);
 SEXP ffi_cluster_wire_read(SEXP pointer);
 SEXP ffi_cluster_wire_poll(SEXP pointers, SEXP timeout);
 SEXP ffi_cluster_wire_watch(SEXP pointer, SEXP pid);
+SEXP ffi_cluster_kill_marked(SEXP mark);
 SEXP ffi_cluster_wire_close(SEXP pointer, SEXP kill_it);
 SEXP ffi_cluster_wire_part(SEXP pointer);
 SEXP ffi_cluster_wire_signal(SEXP pointer, SEXP number);

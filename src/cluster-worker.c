@@ -38,7 +38,9 @@ static struct {
   int file[RG_STREAMS]; /* what has been written to the stream, -1: not wanted */
   int64_t sent[RG_STREAMS];
   int before[RG_STREAMS]; /* where the stream went before a batch, -1 between batches */
-} worker = {.fd = -1, .file = {-1, -1}, .before = {-1, -1}};
+  rg_process_children others; /* that elements have not started */
+  int adopts;                 /* it had orphans of its descendants before, too; -1 where no run is */
+} worker = {.adopts = -1, .fd = -1, .file = {-1, -1}, .before = {-1, -1}};
 
 /* Nobody is there any more for whom this process could work. */
 static void leave(void) {
@@ -240,10 +242,23 @@ SEXP ffi_cluster_worker_restore(void) {
   return R_NilValue;
 }
 
+/* What elements have started goes with their run, also if it has made itself a daemon. What was there before is the
+   user's. */
+static void end_programs(void) {
+  if (worker.adopts < 0) return;
+  rg_process_children_end(&worker.others);
+  rg_process_children_forget(&worker.others);
+  rg_process_set_adopting(worker.adopts);
+  worker.adopts = -1;
+}
+
 /* A run begins. What this process has in shared memory, the session has as well if it is `near`. Output is wanted of
    the streams (stdout, stderr) for which `wanted` is TRUE. */
 SEXP ffi_cluster_worker_begin(SEXP wanted, SEXP near) {
   ffi_cluster_worker_end();
+  worker.adopts = rg_process_adopts();
+  rg_process_adopt();
+  rg_process_children_note(&worker.others);
   rg_region_note_known(Rf_asLogical(near) == TRUE);
   for (int s = 0; s < RG_STREAMS; s++) {
     worker.sent[s] = 0;
@@ -256,6 +271,7 @@ SEXP ffi_cluster_worker_begin(SEXP wanted, SEXP near) {
 }
 
 SEXP ffi_cluster_worker_end(void) {
+  end_programs();
   ffi_cluster_worker_restore();
   for (int s = 0; s < RG_STREAMS; s++) rg_fd_close(&worker.file[s]);
   return R_NilValue;

@@ -12,7 +12,7 @@
 
 /* The arena that it wrote to last: of the next run it will mostly be the same. */
 static rg_arena *arena;
-static int had_children;
+static rg_process_children before; /* children that elements of the run have not started */
 
 /* A session that has gone takes its workers along. */
 void rg_fork_member_leave_process(void) { rg_fork_worker_leave(0); }
@@ -66,7 +66,8 @@ SEXP rg_fork_member_join(const rg_member_message *message, int *fds, int count) 
   }
   rg_pool *pool = pool_of(message, file);
   if (!pool) rg_fork_worker_leave(1);
-  had_children = has_children();
+  rg_process_children_forget(&before);
+  if (has_children()) rg_process_children_note(&before);
   const rg_run_ends ends = {file[RG_RUN_WAKE], file[RG_RUN_DOORBELL],
                             {file[RG_RUN_STDOUT_READER], file[RG_RUN_STDERR_READER]},
                             {file[RG_RUN_STDOUT], file[RG_RUN_STDERR]}};
@@ -89,12 +90,18 @@ SEXP ffi_fork_member_ready(void) {
   return R_NilValue;
 }
 
-int rg_fork_member_is_clean(void) { return had_children || !has_children(); }
+int rg_fork_member_is_clean(void) {
+  return !has_children() || (before.child && !rg_process_children_came(&before));
+}
 
 /* The worker has done with the run: nothing of it goes on. What elements have started is ended, as by
-   the end of a forked worker, unless there were children before. */
+   the end of a forked worker, and children that were there before are not. */
 SEXP ffi_fork_member_leave(void) {
-  if (!rg_fork_member_is_clean()) rg_process_end_children();
+  if (before.child) {
+    rg_process_children_end(&before);
+  } else if (has_children()) {
+    rg_process_end_children();
+  }
   rg_pool *pool = rg_fork_member_quit();
   if (pool) {
     rg_control_close(pool->control);

@@ -44,6 +44,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_cluster_slots_interrupt, 4),
     ENTRY(ffi_cluster_slots_new, 2),
     ENTRY(ffi_cluster_slots_running, 2),
+    ENTRY(ffi_cluster_kill_marked, 1),
     ENTRY(ffi_cluster_wire_close, 2),
     ENTRY(ffi_cluster_wire_find, 3),
     ENTRY(ffi_cluster_wire_new, 1),

@@ -110,10 +110,22 @@ int rg_process_collect_within(pid_t pid, int64_t ms, rg_process_end *end) {
   return 1;
 }
 
-void rg_process_adopt(void) {
+void rg_process_adopt(void) { rg_process_set_adopting(1); }
+
+void rg_process_set_adopting(int adopting) {
 #ifdef PR_SET_CHILD_SUBREAPER
-  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  prctl(PR_SET_CHILD_SUBREAPER, adopting);
+#else
+  (void)adopting;
 #endif
+}
+
+int rg_process_adopts(void) {
+  int adopting = 0;
+#ifdef PR_GET_CHILD_SUBREAPER
+  prctl(PR_GET_CHILD_SUBREAPER, &adopting);
+#endif
+  return adopting;
 }
 
 typedef struct {
@@ -181,6 +193,107 @@ void rg_process_kill_tree(pid_t pid) {
   for (int i = 0; i < tree.used; i++) kill(tree.at[i], SIGKILL);
   free(tree.at);
   rg_process_kill_group(pid);
+}
+
+/* Reads the status of a process from its name's end on, as a text; 0 if there is none. */
+static int read_status(pid_t pid, char *text, size_t size) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+  int fd = rg_fd_lift(open(path, O_RDONLY | O_CLOEXEC));
+  if (fd < 0) return 0;
+  ssize_t n = read(fd, text, size - 1);
+  close(fd);
+  text[n > 0 ? n : 0] = '\0';
+  const char *name_end = strrchr(text, ')'); /* the name may have any characters */
+  if (!name_end) return 0;
+  memmove(text, name_end, strlen(name_end) + 1);
+  return 1;
+}
+
+/* When a process began, in ticks; -1 if it is not there. With its number that says which process it is. */
+static int64_t start_of(pid_t pid) {
+  enum { FIELDS = 20 }; /* that come before it, the first being the end of the name */
+  char text[1024], *at = text;
+  if (!read_status(pid, text, sizeof text)) return -1;
+  for (int field = 0; at && field < FIELDS; field++) {
+    at = strchr(at, ' ');
+    if (at) at++;
+  }
+  return at ? strtoll(at, NULL, 10) : -1;
+}
+
+struct rg_process_child {
+  pid_t pid;
+  int64_t start;
+};
+
+static int64_t ticks_now(void) {
+#ifdef CLOCK_BOOTTIME
+  struct timespec now;
+  const int64_t ticks = sysconf(_SC_CLK_TCK);
+  if (clock_gettime(CLOCK_BOOTTIME, &now) == 0) return now.tv_sec * ticks + now.tv_nsec * ticks / 1000000000;
+#endif
+  return INT64_MAX;
+}
+
+void rg_process_children_note(rg_process_children *before) {
+  pid_list list = {NULL, 0, 0};
+  rg_process_children_forget(before);
+  list_children(getpid(), &list);
+  before->child = calloc((size_t)list.used + 1, sizeof *before->child);
+  for (int i = 0; before->child && i < list.used; i++) {
+    before->child[i] = (struct rg_process_child){list.at[i], start_of(list.at[i])};
+    before->count = i + 1;
+  }
+  before->since = ticks_now();
+  free(list.at);
+}
+
+void rg_process_children_forget(rg_process_children *before) {
+  free(before->child);
+  *before = (rg_process_children){0, 0, NULL};
+}
+
+/* An orphan that is older came from one of the children that were there before. */
+static int has_come(const rg_process_children *before, pid_t pid) {
+  int64_t start = start_of(pid);
+  for (int i = 0; i < before->count; i++) {
+    if (before->child[i].pid == pid && before->child[i].start == start) return 0;
+  }
+  return start >= before->since;
+}
+
+/* Appends those that have come to `list`. */
+static void list_new(const rg_process_children *before, pid_list *list) {
+  pid_list all = {NULL, 0, 0};
+  if (before->child) list_children(getpid(), &all);
+  for (int i = 0; i < all.used; i++) {
+    if (has_come(before, all.at[i])) add_pid(list, all.at[i]);
+  }
+  free(all.at);
+}
+
+int rg_process_children_came(const rg_process_children *before) {
+  pid_list list = {NULL, 0, 0};
+  list_new(before, &list);
+  free(list.at);
+  return list.used > 0;
+}
+
+/* Orphans that a killed one leaves are found by the next look. */
+void rg_process_children_end(const rg_process_children *before) {
+  const struct timespec pause = {0, 1000000};
+  const int64_t until = rg_clock_now() + (int64_t)3000000000;
+  int left = 1;
+  while (left && rg_clock_now() < until) {
+    pid_list list = {NULL, 0, 0};
+    list_new(before, &list);
+    left = list.used;
+    for (int i = 0; i < list.used; i++) rg_process_kill_tree(list.at[i]);
+    if (left) nanosleep(&pause, NULL);
+    for (int i = 0; i < list.used; i++) waitpid(list.at[i], NULL, WNOHANG);
+    free(list.at);
+  }
 }
 
 void rg_process_kill_group(pid_t pid) {
@@ -274,15 +387,8 @@ void rg_process_kill_marked(const char *name, const char *mark) {
 }
 
 int rg_process_is_asleep(pid_t pid) {
-  char path[64], text[512];
-  snprintf(path, sizeof path, "/proc/%d/task/%d/stat", (int)pid, (int)pid);
-  int fd = rg_fd_lift(open(path, O_RDONLY | O_CLOEXEC));
-  if (fd < 0) return 0;
-  ssize_t size = read(fd, text, sizeof text - 1);
-  close(fd);
-  text[size > 0 ? size : 0] = '\0';
-  const char *name_end = strrchr(text, ')'); /* the name may have any characters */
-  return name_end && strncmp(name_end, ") S", 3) == 0;
+  char text[1024];
+  return read_status(pid, text, sizeof text) && strncmp(text, ") S", 3) == 0;
 }
 
 int64_t rg_process_cpu(pid_t pid) {

@@ -48,6 +48,10 @@ int rg_process_collect_within(pid_t pid, int64_t ms, rg_process_end *end);
  */
 void rg_process_adopt(void);
 
+/* The same for some time: whether it did so before, and as it was then. */
+int rg_process_adopts(void);
+void rg_process_set_adopting(int adopting);
+
 /* Kills `pid`, its process group and every descendant found in /proc. The caller must
    not have collected `pid` yet: until then the number cannot belong to anybody else. */
 void rg_process_kill_tree(pid_t pid);
@@ -58,6 +62,24 @@ void rg_process_kill_group(pid_t pid);
 /* Kills all descendants of the calling process, which must have adopted orphans and is about to end:
    statuses are collected on the way. Async-signal-safe. */
 void rg_process_end_children(void);
+
+/* The children that the calling process has at some time, to tell those that it gets later from them. Memory of
+   the caller's, to be freed by _forget(); one that is all zero knows of none, and takes none for new. */
+typedef struct {
+  int64_t since; /* when that was, in ticks of the clock by which /proc tells when a process began */
+  int count;
+  struct rg_process_child *child;
+} rg_process_children;
+
+void rg_process_children_note(rg_process_children *before);
+void rg_process_children_forget(rg_process_children *before);
+
+/* Whether the calling process has children that began later: its own, and orphans of its descendants if it has
+   adopted them. */
+int rg_process_children_came(const rg_process_children *before);
+
+/* Kills these with all their descendants, and collects them; gives up after some seconds. */
+void rg_process_children_end(const rg_process_children *before);
 
 /* Whether `pid` has children. Where /proc does not tell: no. */
 int rg_process_has_children(pid_t pid);

@@ -87,6 +87,62 @@ test_that("a grandchild that holds stdout open delays nothing", {
   expect_sleepers_gone(dir, 3L)
 })
 
+# Programs of two elements, one of which has made itself a daemon, on workers that have had programs before.
+expect_ends_programs_of_elements <- function(cl) {
+  dir <- withr::local_tempdir()
+  kept <- withr::local_tempdir()
+  parallel::clusterCall(cl, start_sleeper, kept, 1L)
+  withr::defer(for (pid in sleepers(kept)) tools::pskill(pid, tools::SIGKILL))
+  got <- suppressWarnings(par_lapply(1:2, function(i) {
+    start_sleeper(dir, i)
+    system(sprintf("setsid sh -c 'echo $$ > %s/sleeper.daemon; exec sleep 300' > /dev/null 2>&1 &", dir))
+    while (!isTRUE(file.size(file.path(dir, "sleeper.daemon")) > 0)) Sys.sleep(0.01)
+    if (i == 1L) Sys.sleep(300)
+    i
+  }, .on = cl, .control = two_workers(workers = 1L, timeout = 1, errors = "collect")))
+  expect_s3_class(got[[1L]], "regatta_error_timeout")
+  expect_identical(got[[2L]], 2L)
+  expect_sleepers_gone(dir, 3L)
+  # What was there before is the user's.
+  expect_true(is_running(sleepers(kept)))
+}
+
+test_that("what elements have started on a node or in a pool goes with the call, what was there before stays", {
+  skip_unless_linux()
+  expect_ends_programs_of_elements(local_cluster(1L))
+  expect_ends_programs_of_elements(local_pool(1L))
+})
+
+test_that("what elements have started goes with a node that dies", {
+  skip_unless_linux()
+  dir <- withr::local_tempdir()
+  got <- suppressWarnings(par_lapply(1:2, function(i) {
+    start_sleeper(dir, i)
+    if (i == 2L) tools::pskill(Sys.getpid(), tools::SIGKILL)
+    i
+  }, .on = local_cluster(1L), .control = two_workers(workers = 1L, errors = "collect")))
+  expect_s3_class(got[[2L]], "regatta_error_death")
+  expect_sleepers_gone(dir, 2L)
+})
+
+test_that("what elements have started on nodes goes with a session that dies", {
+  skip_unless_linux()
+  dir <- withr::local_tempdir()
+  session <- local_session(function(dir, start_sleeper) {
+    cl <- parallel::makePSOCKcluster(1L, rscript = file.path(R.home("bin"), "Rscript"))
+    stream <- par_stream(1:2, function(i) {
+      start_sleeper(dir, i)
+      i
+    }, .on = cl, .control = par_control(progress = FALSE))
+    par_next(stream)
+    par_next(stream)
+    Sys.sleep(300)
+  }, list(dir, start_sleeper))
+  wait_until(function() file.exists(file.path(dir, "sleeper.2")) && file.size(file.path(dir, "sleeper.2")) > 0, 60)
+  tools::pskill(session$process$get_pid(), tools::SIGKILL)
+  expect_sleepers_gone(dir, 2L)
+})
+
 test_that("children of the session that no map has started are left alone", {
   skip_unless_linux()
   withr::local_preserve_seed()
@@ -100,5 +156,6 @@ test_that("children of the session that no map has started are left alone", {
 })
 
 test_that("nothing is left behind", {
+  end_servers()
   expect_no_detritus(detritus)
 })
