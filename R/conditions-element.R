@@ -3,60 +3,11 @@
 # handler for them fires. What the user's code has signalled, as it was, is the `parent`.
 
 # `record` is what capture_error() made in the worker: condition, traceback and dump. A `class` in it says
-# that the machinery has failed and not the user's code. `like`, an environment, is given again for the
-# next error of the run: most of what many errors of the same line need is made once.
-error_element <- function(record, index, name = NULL, pid = NA_integer_, try = 1L, call = NULL,
-                          like = new.env(parent = emptyenv())) {
-  key <- likeness(record)
-  if (!is.null(key) && identical(key, like$key)) {
-    where <- like$where
-  } else {
-    where <- failing_call(record$cnd)
-    like$key <- NULL
-  }
-  message <- sprintf(
-    "%s failed in worker %s%s%s: %s", format_element(index, name), format_pid(pid), format_try(try), where,
-    element_reason(record$cnd)
-  )
-  if (!is.null(like$key)) {
-    return(error_like(like$cnd, message, index, name, pid, try, record$cnd))
-  }
-  cnd <- error_of_record(record, message, index, name, pid, try, call)
-  if (!is.null(key)) {
-    like$key <- key
-    like$where <- where
-    like$cnd <- cnd
-  }
-  cnd
-}
-
-# Of the conditions that stop() and R itself make, which have no fields of their own, all that what is said
-# of them depends on, but for the message. NULL: it depends on more.
-likeness <- function(record) {
-  cnd <- record$cnd
-  plain <- identical(attributes(cnd), plain_error) && is.null(record$dump)
-  if (plain) list(cnd[["call"]], record$trace, record$class, record$lost)
-}
-
-plain_error <- attributes(simpleError(""))
-
-# `cnd` is another error of the same likeness.
-error_like <- function(cnd, message, index, name, pid, try, parent) {
-  class <- attr(cnd, "class")
-  cnd <- unclass(cnd)
-  cnd[["message"]] <- message
-  cnd[["index"]] <- as.integer(index)
-  cnd["name"] <- list(name)
-  cnd[["pid"]] <- as.integer(pid)
-  cnd[["try"]] <- as.integer(try)
-  cnd[["parent"]] <- parent
-  class(cnd) <- class
-  cnd
-}
-
-error_of_record <- function(record, message, index, name, pid, try, call) {
+# that the machinery has failed and not the user's code.
+error_element <- function(record, index, name = NULL, pid = NA_integer_, try = 1L, call = NULL) {
   cnd <- new_error(
-    c(record$class, "regatta_error_element"), message,
+    c(record$class, "regatta_error_element"),
+    failure_text(index, name, pid, try, failing_call(record$cnd), element_reason(record$cnd)),
     index = as.integer(index), name = name, pid = as.integer(pid), try = as.integer(try),
     body = c(
       format_innermost(record$trace, 10L), nested_calls(record$cnd), lost_fields(record$lost),
@@ -66,6 +17,16 @@ error_of_record <- function(record, message, index, name, pid, try, call) {
   )
   cnd["dump"] <- list(record$dump)
   with_users_own(cnd, record$cnd)
+}
+
+name_or_null <- function(name) {
+  if (length(name) == 1L && !is.na(name) && nzchar(name)) name
+}
+
+failure_text <- function(index, name, pid, try, where, reason) {
+  sprintf(
+    "%s failed in worker %s%s%s: %s", format_element(index, name), format_pid(pid), format_try(try), where, reason
+  )
 }
 
 # Of an error of a parallel call inside the element the one line that says what has failed; its calls

@@ -7,6 +7,14 @@ as_failed <- function(cnd) {
   cnd
 }
 
+# Of a list of them: those of a run have few classes.
+all_as_failed <- function(errors) {
+  of <- lapply(errors, class)
+  distinct <- unique(of)
+  marked <- lapply(distinct, function(class) c("regatta_failed", class))
+  .Call(ffi_conditions_reclass, errors, marked[match(of, distinct)])
+}
+
 is_failed <- function(x) {
   inherits(x, "regatta_failed")
 }

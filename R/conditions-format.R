@@ -1,11 +1,12 @@
 # Words and numbers of messages. Nothing here may fail, whatever the user's condition holds.
 
+# `name` is NULL or as long as `index`.
 format_element <- function(index, name = NULL) {
-  index <- sprintf("%.0f", as.double(index))
-  if (is.null(name) || is.na(name) || !nzchar(name, keepNA = FALSE)) {
-    return(paste("element", index))
+  text <- sprintf("element %.0f", as.double(index))
+  for (k in which(!is.na(name) & nzchar(name, keepNA = FALSE))) {
+    text[[k]] <- sprintf("%s (%s)", text[[k]], encodeString(shorten(name[[k]], 60L), quote = "\""))
   }
-  sprintf("element %s (%s)", index, encodeString(shorten(name, 60L), quote = "\""))
+  text
 }
 
 format_pid <- function(pid) {
@@ -13,7 +14,7 @@ format_pid <- function(pid) {
 }
 
 format_try <- function(try) {
-  if (isTRUE(try > 1L)) sprintf(" (try %d)", as.integer(try)) else ""
+  ifelse(is.na(try) | try <= 1L, "", sprintf(" (try %d)", as.integer(try)))
 }
 
 # The text of any condition: a class of the user's may have a conditionMessage() that fails here.
@@ -22,8 +23,10 @@ message_of <- function(cnd) {
   if (!is.character(text) || length(text) == 0L || anyNA(text)) {
     return(sprintf("(a condition of class %s without a message)", quoted(class(cnd)[[1L]])))
   }
-  sub("\\s+$", "", paste(text, collapse = "\n"))
+  trim_end(paste(text, collapse = "\n"))
 }
+
+trim_end <- function(text) sub("\\s+$", "", text)
 
 # Of a run that this process cannot go on with.
 format_owner <- function(pid, stored) {

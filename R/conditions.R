@@ -189,7 +189,11 @@ count_failures <- function(errors, n) {
     error = "regatta_error_element", death = "regatta_error_death",
     timeout = "regatta_error_timeout"
   )
-  counts <- vapply(classes, function(class) sum(vapply(errors, inherits, NA, class)), 0L)
+  # Most errors of a run have the same classes.
+  of <- lapply(errors, class)
+  distinct <- unique(of)
+  times <- tabulate(match(of, distinct), length(distinct))
+  counts <- vapply(classes, function(class) sum(times[vapply(distinct, function(of) class %in% of, NA)]), 0L)
   counts <- counts[counts > 0L]
   kinds <- sprintf("%d %s%s", counts, names(counts), ifelse(counts == 1L, "", "s"))
   sprintf(

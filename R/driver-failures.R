@@ -13,9 +13,7 @@ take_error <- function(run, event) {
     return(fail(run, index, "timeout", cnd, event))
   }
   if (!is.null(turned)) event$error <- turned
-  cnd <- error_element(
-    event$error, index, element_name(run, index), event$pid, event$try, run$task$call, run$like
-  )
+  cnd <- error_element(event$error, index, element_name(run, index), event$pid, event$try, run$task$call)
   fail(run, index, "error", cnd, event)
 }
 
@@ -104,23 +102,25 @@ order_backtrace <- function(lines) {
   lines
 }
 
-element_name <- function(run, index) {
-  name <- run$task$names[index]
-  if (length(name) == 1L && !is.na(name) && nzchar(name)) name
-}
+element_name <- function(run, index) name_or_null(run$task$names[index])
 
 fail <- function(run, index, kind, cnd, event) {
   control <- run$control
   if (event$try <= control$retries && kind %in% control$retry_on) {
     return(try_again(run, index, kind, cnd, event))
   }
-  # Not in a list: it would be searched, and copied, for every failure.
-  assign(as.character(index), cnd, envir = run$errors)
-  run$failed <- run$failed + 1
-  run$status[[index]] <- element_states[[kind]]
-  run$done <- run$done + 1
+  fail_for_good(run, index, kind, list(cnd))
+}
+
+# Of one element or several.
+fail_for_good <- function(run, index, kind, cnds) {
+  if (is.null(run$errors)) run$errors <- vector("list", run$n)
+  tasks_set(run, "errors", index, cnds)
+  tasks_set(run, "status", index, element_states[[kind]])
+  run$failed <- run$failed + length(index)
+  run$done <- run$done + length(index)
   if (stops_run(run, kind)) {
-    run_stop(run, index)
+    run_stop(run, min(index))
   }
   relay_settled(run, index)
 }

@@ -12,7 +12,8 @@ tasks_new <- function(n) {
   table
 }
 
-# The vector is taken out of the environment while it changes: R would copy all of it otherwise.
+# Of a table, or of a run. The vector is taken out of the environment while it changes: R would copy all of it
+# otherwise.
 tasks_set <- function(table, column, index, value) {
   x <- table[[column]]
   table[[column]] <- NULL

@@ -42,9 +42,9 @@ run_new <- function(task, on, control, seed = rng_base(control$seed), attended =
   run$tasks <- tasks_new(task$n)
   run$queue <- queue_new()
   run$workers <- workers_new()
-  run$errors <- new.env(parent = emptyenv()) # by the number of the element
+  run$errors <- NULL # a list of them by the number of the element, when there is one
   run$failed <- 0
-  run$like <- new.env(parent = emptyenv()) # how the last error was described: see error_element()
+  run$told <- list() # of each worker, the last error that others may be like: see take_alike()
   run$tries <- list()
   run$ending <- list()
   run$turned <- list() # errors that warnings have become, of elements under way, by number: see turn_element()
@@ -91,7 +91,7 @@ run_through <- function(task, on, control, seed = rng_base(control$seed)) {
 
 # Whether any element may have been run.
 run_has_begun <- function(run) {
-  run$done > 0 || length(run$errors) > 0L || any(run$tasks$tries > 1L) || any(!is.na(run$tasks$start))
+  run$done > 0 || any(run$tasks$tries > 1L) || any(!is.na(run$tasks$start))
 }
 
 # Evaluates `code`, which drives a run that goes on after it. When that is left by an error or an interrupt the run
@@ -187,40 +187,37 @@ take_ended <- function(run, event) {
     return(invisible())
   }
   run$idle_deaths <- 0L
-  if (is.null(event$error) && length(run$turned) > 0L) {
-    event <- take_turned(run, event)
-    if (length(event$index) == 0L) {
-      return(invisible())
-    }
+  if (!is.null(event$error)) {
+    alike_note(run, event)
+    tasks_note(run$tasks, event)
+    take_error(run, event)
+  } else if (!is.null(event$alike)) {
+    take_alike(run, event)
+  } else {
+    take_ended_values(run, event)
   }
-  if (is.null(event$error)) {
+}
+
+take_ended_values <- function(run, event) {
+  if (length(run$turned) > 0L) event <- take_turned(run, event)
+  if (length(event$index) > 0L) {
     tasks_note_later(run$tasks, event)
     take_values(run, event)
     checkpoint_keep(run, event)
-  } else {
-    tasks_note(run$tasks, event)
-    take_error(run, event)
   }
 }
 
 # What a worker tells that has been given up is of tries that are over.
 drop_late <- function(run, event) {
   keep <- !event$worker %in% run$workers$given_up
-  columns <- intersect(names(event), c("worker", "index", "try", "start", "end", "bytes", "values"))
+  columns <- intersect(names(event), c("worker", "index", "try", "start", "end", "bytes", "values", "alike"))
   event[columns] <- lapply(event[columns], `[`, keep)
   event
 }
 
 take_values <- function(run, event) {
-  # Taken out of the environment while it changes: R would copy all of it otherwise.
-  values <- run$values
-  run$values <- NULL
-  values[event$index] <- event$values
-  run$values <- values
-  status <- run$status
-  run$status <- NULL
-  status[event$index] <- element_states[["done"]]
-  run$status <- status
+  tasks_set(run, "values", event$index, event$values)
+  tasks_set(run, "status", event$index, element_states[["done"]])
   run$done <- run$done + length(event$index)
   relay_settled(run, event$index)
 }
@@ -270,7 +267,7 @@ run_result <- function(run) {
   if (length(errors) > 0L) {
     file <- save_dump(run, errors)
     if (run$control$errors == "collect") {
-      run$values[run_failed(run)] <- lapply(errors, as_failed)
+      run$values[run_failed(run)] <- all_as_failed(errors)
       warning(warning_errors(errors, run$n, call, file))
     } else {
       several <- run$control$errors == "finish" && length(errors) > 1L
@@ -283,7 +280,7 @@ run_result <- function(run) {
 }
 
 run_failed <- function(run) {
-  sort(as.numeric(names(run$errors)))
+  as.numeric(which(run$status > element_states[["done"]]))
 }
 
 # Of a run under way: who can go on with it, in words, if that is not this process. One that is over is nothing
@@ -303,8 +300,5 @@ check_run_owner <- function(run, what, call) {
 }
 
 run_errors <- function(run) {
-  if (length(run$errors) == 0L) {
-    return(list())
-  }
-  unname(mget(as.character(run_failed(run)), envir = run$errors))
+  if (is.null(run$errors)) list() else run$errors[run_failed(run)]
 }

@@ -1,9 +1,9 @@
 # The R half of the evaluator: the loop over elements in a worker and the handlers that see to it
 # that whatever an element signals arrives in the parent. It does not know which executor runs it.
 
-# What the current worker is doing: `depth`, the number of the loop's frame; `detailed`, how many
-# errors it has described in full; `like`, the trace that the last error had, and what it was made of (see
-# error_key()); `control`, the settings of the run; `muffle`, whether messages and
+# What the current worker is doing: `depth`, the number of the loop's frame; `step`, the frame that an element
+# leaves when it fails; `detailed`, how many errors it has described in full; `like`, the trace that the last error
+# had, and what it was made of (see error_key()); `told`, how many such it has sent; `control`, the settings of the run; `muffle`, whether messages and
 # warnings end once they are noted; `messages_to`, the connection that messages went to when the elements
 # began; `session`, whether the worker is the session itself, so that an
 # interrupt is the user's; `record`, an error that has been described and not yet sent; `unsent`, names of
@@ -33,6 +33,7 @@ evaluate_begin <- function(control, seed, muffle = c(message = TRUE, warning = T
   evaluator$control <- control
   evaluator$detailed <- 0L
   evaluator$record <- evaluator$like <- NULL
+  evaluator$told <- 0L
   evaluator$muffle <- muffle
   evaluator$session <- FALSE
   evaluator$expressions <- getOption("expressions")
@@ -67,7 +68,10 @@ evaluate_event <- function(worker, type, index, try, kind, times, payload, value
   }
   switch(c("value", "error", "condition", "suppressed", "output")[[type]],
     value = ended(values = list(value(payload))),
-    error = ended(error = value(payload)),
+    error = {
+      told <- value(payload)
+      if (is.character(told)) ended(alike = list(told)) else ended(error = told)
+    },
     condition = list(type = "condition", index = index, kind = kinds[[kind + 1L]], cnd = value(payload)),
     suppressed = list(type = "suppressed", index = index, kind = kinds[[kind + 1L]], count = payload),
     output = list(
@@ -127,22 +131,30 @@ evaluate_all <- function(loop) {
 # The handlers stay where they are when an element fails: they cost more than most elements.
 evaluate_on <- function(loop) {
   step <- function() {
+    evaluator$step <- environment()
     send_kept()
     loop()
     TRUE
   }
-  if (evaluator$session) {
-    while (!withRestarts(step(), regatta_next = function() FALSE)) next
-  } else {
-    # What R has of that name leaves the worker's loop as well.
-    jumped <- function(...) {
-      keep_jump()
-      FALSE
-    }
-    while (!withRestarts(step(), regatta_next = function() FALSE, abort = jumped)) next
+  steps <- function() {
+    while (!step()) next
+    TRUE
   }
+  if (evaluator$session) {
+    return(steps())
+  }
+  # What R has of that name leaves the worker's loop as well.
+  jumped <- function(...) {
+    keep_jump()
+    FALSE
+  }
+  while (!withRestarts(steps(), abort = jumped)) next
   TRUE
 }
+
+# From a handler of an error, which has been described: its element is left, and the next one begins. A restart would
+# do the same for several times the price.
+leave_element <- function() do.call("return", list(FALSE), envir = evaluator$step)
 
 handle_condition <- function(cnd) {
   if (.Call(ffi_evaluator_is_copy)) {
@@ -274,16 +286,17 @@ handle_error <- function(cnd) {
   evaluator$calls <- sys.calls()
   evaluator$frames <- sys.frames()
   evaluator$error <- cnd
-  key <- or_else(error_key(cnd, evaluator$calls, evaluator$frames), NULL)
+  key <- error_key(cnd, evaluator$calls, evaluator$frames)
   if (!is.null(key) && is_like(key, evaluator$frames)) {
     keep_like(cnd)
   } else {
     shown <- handler_frames()
     keep_error(cnd, shown, interrupted = FALSE)
     evaluator$like <- or_else(like_error(key, shown), NULL)
+    if (!is.null(evaluator$like)) evaluator$record$number <- evaluator$like$number
   }
   evaluator$calls <- evaluator$frames <- evaluator$error <- NULL
-  invokeRestart("regatta_next")
+  leave_element()
 }
 
 # An element may have allowed fewer nested calls than it takes to describe its error and to go on: R lets some
@@ -302,16 +315,16 @@ error_key <- function(cnd, calls, frames) {
     return(NULL)
   }
   # Those of handle_condition() and handle_error() are the last ones.
-  own <- seq_along(calls)
-  own <- own[own > evaluator$depth & own <= length(calls) - 2L]
-  if (length(own) == 0L || length(own) > 100L) {
+  last <- length(calls) - 2L
+  if (last <= evaluator$depth || last > evaluator$depth + 100L) {
     return(NULL)
   }
-  homes <- lapply(frames[own], topenv)
+  own <- seq.int(evaluator$depth + 1L, last)
+  homes <- lapply(frames[own], topenv, getOption("topLevelEnvironment"))
   calls <- as.list(calls)[own]
   # What calls a handler of R's own errors has the message among its arguments.
   n <- length(own)
-  if (call_name(calls[[n]]) == ".handleSimpleError" && isBaseNamespace(homes[[n]])) {
+  if (identical(calls[[n]][[1L]], quote(.handleSimpleError)) && isBaseNamespace(homes[[n]])) {
     calls[[n]] <- quote(.handleSimpleError())
   }
   list(calls, homes, unclass(cnd)[["call"]])
@@ -336,7 +349,10 @@ like_error <- function(key, shown) {
   if (!simple || !all(vapply(key[[1L]], is_light, NA)) || !is_light(key[[3L]])) {
     return(NULL)
   }
-  like <- list(key = key, call = unclass(record$cnd)[["call"]], trace = record$trace)
+  evaluator$told <- evaluator$told + 1L
+  like <- list(
+    key = key, call = unclass(record$cnd)[["call"]], trace = record$trace, number = as.character(evaluator$told)
+  )
   # A function is looked up where frameless_call() does, since that may evaluate an argument.
   if (is.call(like$call) && !has_frame(like$call, lapply(shown$calls, light_call))) {
     like$at <- which_env(evaluator$frames, shown$frames[[length(shown$frames)]])
@@ -345,14 +361,32 @@ like_error <- function(key, shown) {
   like
 }
 
+# Of an error that differs in no more than its message from the last one that was described, which the session has by
+# its number, that message is all that is sent.
 keep_like <- function(cnd) {
-  evaluator$detailed <- evaluator$detailed + 1L
   like <- evaluator$like
+  if (is_message_alone(cnd)) {
+    evaluator$record <- c(like$number, cnd[["message"]])
+    return(invisible())
+  }
   if (!identical(unclass(cnd)[["call"]], like$call)) {
     cnd <- with_call(cnd, like$call)
   }
   record <- list(cnd = cnd, trace = like$trace, dump = NULL, interrupted = FALSE)
   evaluator$record <- or_else(portable_record(record), record)
+}
+
+# Conditions that stop() and R itself make, which have no fields of their own.
+is_message_alone <- function(cnd) {
+  identical(attributes(cnd), plain_error) && is_plain_text(cnd[["message"]])
+}
+
+plain_error <- attributes(simpleError(""))
+
+# A text that neither encoding nor formatting can fail on.
+is_plain_text <- function(x) {
+  is.character(x) && length(x) == 1L && is.null(attributes(x)) && !is.na(x) && validEnc(x) &&
+    Encoding(x) != "bytes" && nchar(x, "bytes") <= 8192L
 }
 
 # After an infinite recursion R calls no handler on top of the full C stack, and a handler above
@@ -363,7 +397,8 @@ handle_overflow <- function(cnd) {
       "what the element has returned is nested too deeply to be sent to the session:", message_of(cnd)
     ))
   }
-  keep_unwound(cnd)
+  # An error while another one was being described is not the element's.
+  keep_unwound(if (is.null(evaluator$error)) cnd else evaluator$error)
   FALSE
 }
 
@@ -404,7 +439,7 @@ handle_interrupt <- function(cnd) {
   }
   shown <- handler_frames()
   keep_error(cnd, shown, interrupted = cancelled)
-  invokeRestart("regatta_next")
+  leave_element()
 }
 
 # A condition of R's, of the same class.
@@ -449,13 +484,15 @@ unsent_name <- function(cnd) {
 
 send_kept <- function() {
   record <- evaluator$record
-  if (!is.null(record)) {
+  if (is.character(record)) {
+    .Call(ffi_evaluator_error, record)
+  } else if (!is.null(record)) {
     tryCatch(
       .Call(ffi_evaluator_error, record),
       error = function(e) .Call(ffi_evaluator_error, plain_record(record))
     )
-    evaluator$record <- NULL
   }
+  evaluator$record <- NULL
 }
 
 # With a note of what the condition has lost on the way.
@@ -470,6 +507,7 @@ portable_record <- function(record) {
 
 # For a condition or a dump that cannot be encoded.
 plain_record <- function(record) {
+  evaluator$like <- record$number <- NULL
   record$cnd <- plain_condition(record$cnd)
   record["dump"] <- list(NULL)
   record

@@ -69,8 +69,9 @@
 #               never ready, or is of no use to this run
 #   heartbeat   it is alive
 #   ended       vectors index, try, start, end (seconds of this session's monotonic clock), bytes, and
-#               either `values`, a list, or, of a single element, `error` (of capture_error()). `worker` is a
-#               vector, too: ends of several workers may be one event
+#               either `values`, a list, or, of a single element, `error` (of capture_error()), or `alike`, a list:
+#               errors that differ from an earlier one of their worker in the message alone, c(number, message),
+#               where that one has the number. `worker` is a vector, too: ends of several workers may be one event
 #   condition   index, kind ("message", "warning", "condition"), cnd
 #   suppressed  index, kind, count
 #   output      index, stream ("stdout", "stderr"), text (raw)

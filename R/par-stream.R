@@ -100,7 +100,7 @@ check_stream <- function(stream, call = rlang::caller_env()) {
 # The value of a settled element, or with errors = "collect" its condition.
 stream_take <- function(stream, index) {
   run <- stream$run
-  failed <- run$errors[[as.character(index)]]
+  failed <- if (!is.null(run$errors)) run$errors[[index]]
   value <- if (is.null(failed)) run$values[[index]] else as_failed(failed)
   stream$largest <- max(stream$largest, as.double(utils::object.size(value)))
   run$values[index] <- list(NULL)

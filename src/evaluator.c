@@ -195,13 +195,13 @@ static void publish_object(rg_record_type type, int kind, SEXP object) {
 
 /* Encoding comes first: if it fails, that is the element's error, and the R handler calls
    ffi_evaluator_error() while the element is still the current one. */
-static void finish_element(rg_record_type type, SEXP result) {
+static void finish_element(rg_record_type type, int kind, SEXP result) {
   leave_if_copy();
   evaluator.sending = type == RG_RECORD_VALUE;
   if (encode(result) && type == RG_RECORD_VALUE) warn_foreign(result);
   evaluator.channel.ended(evaluator.channel.state, evaluator.element);
   publish_suppressed();
-  publish_object(type, 0, result);
+  publish_object(type, kind, result);
   evaluator.element = -1;
 }
 
@@ -235,15 +235,17 @@ SEXP ffi_evaluator_run(SEXP call, SEXP env) {
       Rf_defineVar(symbol, number, env);
     }
     SEXP value = PROTECT(Rf_eval(call, env));
-    finish_element(RG_RECORD_VALUE, value);
+    finish_element(RG_RECORD_VALUE, 0, value);
     UNPROTECT(1);
   }
   UNPROTECT(1);
   return R_NilValue;
 }
 
+/* `record`: what capture_error() has made, or c(number, message) of one that is like another. */
 SEXP ffi_evaluator_error(SEXP record) {
-  if (evaluator.element >= 0) finish_element(RG_RECORD_ERROR, record);
+  int kind = TYPEOF(record) == STRSXP ? RG_ERROR_ALIKE : RG_ERROR_ALONE;
+  if (evaluator.element >= 0) finish_element(RG_RECORD_ERROR, kind, record);
   return R_NilValue;
 }
 

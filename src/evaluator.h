@@ -43,6 +43,9 @@ typedef struct {
 /* Kinds of conditions that are sent; `kind` of an RG_RECORD_CONDITION or _SUPPRESSED. */
 typedef enum { RG_MESSAGE = 0, RG_WARNING, RG_OTHER_CONDITION, RG_CONDITION_KINDS } rg_condition_kind;
 
+/* `kind` of an RG_RECORD_ERROR: it is described in full; it differs from another one in its message alone. */
+typedef enum { RG_ERROR_ALONE = 0, RG_ERROR_ALIKE } rg_error_kind;
+
 /* `kept` is protected as long as the channel is in use; R_NilValue: nothing is to be. */
 void rg_evaluator_set_channel(const rg_channel *channel, SEXP kept);
 

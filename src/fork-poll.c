@@ -22,19 +22,21 @@ enum {
   VALUES_MAX = 4096,       /* values handed to the driver at a time */
   EVENTS_MAX = 256,        /* other events, likewise; one step may add some more: */
   EVENTS_SPARE = 16,
-  BATCH_EVENTS = 0, /* lists of a batch */
-  BATCH_VALUES,
-  BATCH_ENDS,
-  BATCH_LISTS,
+  BATCH_EVENTS = 0, /* lists of a batch: */
+  BATCH_RESULTS,    /* of each kind of results, and what is told of their ends */
+  BATCH_LISTS = BATCH_RESULTS + 2 * 2,
   STREAM_READ_MAX = 65536, /* bytes read from a stream before the others get their turn */
   SLEEP_MAX_MS = 200       /* a Ctrl-C between R's check and poll() waits this long */
 };
 
+/* What the ends of many elements are told of in one event. */
+typedef enum { RESULT_VALUE = 0, RESULT_ALIKE, RESULT_KINDS } result_kind;
+
 typedef struct {
   rg_pool *pool;
-  SEXP all; /* list(events, values, columns): protected by ffi_fork_poll() */
+  SEXP all; /* the lists: protected by ffi_fork_poll() */
   int events;
-  int count, room; /* of the event that tells the ends of elements with a value: how many, of how many */
+  int count[RESULT_KINDS], room; /* of those events: how many ends, of how many */
 } batch;
 
 /* Made when the first one comes: most looks find few things of one kind, and nothing is allocated for others. */
@@ -49,7 +51,7 @@ static void add_event(batch *b, SEXP event) {
 }
 
 static int is_full(const batch *b) {
-  return b->count >= b->room || b->events >= EVENTS_MAX;
+  return b->count[RESULT_VALUE] >= b->room || b->count[RESULT_ALIKE] >= b->room || b->events >= EVENTS_MAX;
 }
 
 static SEXP element_number(int64_t element) { return Rf_ScalarReal((double)(element + 1)); }
@@ -243,17 +245,32 @@ static void add_ended(batch *b, SEXP ends, int count, const char *name, SEXP wha
   UNPROTECT(1);
 }
 
-static void add_value(batch *b, int w, const rg_record *record) {
-  SEXP ends = VECTOR_ELT(b->all, BATCH_ENDS);
-  if (ends == R_NilValue) ends = SET_VECTOR_ELT(b->all, BATCH_ENDS, new_ends(b->room));
+static void add_result(batch *b, result_kind kind, int w, const rg_record *record) {
+  int at = BATCH_RESULTS + 2 * kind;
+  SEXP ends = VECTOR_ELT(b->all, at + 1);
+  if (ends == R_NilValue) ends = SET_VECTOR_ELT(b->all, at + 1, new_ends(b->room));
   /* Before the value, which nothing protects while arguments are evaluated. */
-  SEXP values = batch_list(b, BATCH_VALUES, b->room);
-  SET_VECTOR_ELT(values, b->count, decode_record(b, w, record));
-  note_end(ends, b->count++, b->pool, w, record);
+  SEXP values = batch_list(b, at, b->room);
+  SET_VECTOR_ELT(values, b->count[kind], decode_record(b, w, record));
+  note_end(ends, b->count[kind]++, b->pool, w, record);
+}
+
+/* What has been noted so becomes an event; what comes later is for another one. */
+static void tell_results(batch *b, result_kind kind) {
+  static const char *const names[RESULT_KINDS] = {"values", "alike"};
+  int at = BATCH_RESULTS + 2 * kind, count = b->count[kind];
+  if (count == 0) return;
+  SEXP values = VECTOR_ELT(b->all, at);
+  PROTECT(values = count < b->room ? Rf_xlengthgets(values, count) : values);
+  add_ended(b, VECTOR_ELT(b->all, at + 1), count, names[kind], values);
+  UNPROTECT(1);
+  b->count[kind] = 0;
+  for (int list = at; list <= at + 1 && count == b->room; list++) SET_VECTOR_ELT(b->all, list, R_NilValue);
 }
 
 /* An error of the element with this record of it, which is protected. */
 static void add_error(batch *b, int w, const rg_record *record, SEXP error) {
+  tell_results(b, RESULT_ALIKE); /* they are like an error that has come before this one */
   SEXP ends = PROTECT(new_ends(1));
   note_end(ends, 0, b->pool, w, record);
   add_ended(b, ends, 1, "error", error);
@@ -316,7 +333,9 @@ static void take_end(batch *b, int w, const rg_record *record) {
   } else if (worker->overwritten) {
     add_overwritten(b, w, record);
   } else if (record->type == RG_RECORD_VALUE) {
-    add_value(b, w, record);
+    add_result(b, RESULT_VALUE, w, record);
+  } else if (record->kind == RG_ERROR_ALIKE) {
+    add_result(b, RESULT_ALIKE, w, record);
   } else {
     SEXP what = PROTECT(decode_record(b, w, record));
     add_error(b, w, record, what);
@@ -610,15 +629,7 @@ static void take_news(batch *b, int timeout_ms) {
   b->room = values_room(pool);
   take_all(b);
   pool->unread = is_full(b);
-  if (b->count == 0 && b->events == 0) watch_queue(pool);
-}
-
-static void add_values(batch *b) {
-  if (b->count == 0) return;
-  SEXP values = VECTOR_ELT(b->all, BATCH_VALUES);
-  PROTECT(values = b->count < b->room ? Rf_xlengthgets(values, b->count) : values);
-  add_ended(b, VECTOR_ELT(b->all, BATCH_ENDS), b->count, "values", values);
-  UNPROTECT(1);
+  if (b->count[RESULT_VALUE] == 0 && b->count[RESULT_ALIKE] == 0 && b->events == 0) watch_queue(pool);
 }
 
 /* The events of the driver (R/executor.R), waiting at most `timeout` seconds for the first
@@ -629,7 +640,7 @@ SEXP ffi_fork_poll(SEXP pointer, SEXP timeout) {
   batch b = {.pool = pool, .all = PROTECT(Rf_allocVector(VECSXP, BATCH_LISTS)), .room = VALUES_MAX};
   take_news(&b, ms < SLEEP_MAX_MS ? (int)ms : SLEEP_MAX_MS);
   rg_fork_pool_wake(pool);
-  add_values(&b);
+  for (int kind = 0; kind < RESULT_KINDS; kind++) tell_results(&b, (result_kind)kind);
   SEXP events = VECTOR_ELT(b.all, BATCH_EVENTS);
   events = events == R_NilValue ? Rf_allocVector(VECSXP, 0) : Rf_xlengthgets(events, b.events);
   UNPROTECT(1);

@@ -311,12 +311,13 @@ static void channel_publish(void *state, rg_record *header, const rg_buffer *pay
   if (header->type == RG_RECORD_VALUE || (ends_element && !worker.pool->retries)) {
     atomic_fetch_add(&worker.pool->control->shared->ended, 1);
   }
-  /* The parent is told of values from time to time, of everything else at once. */
-  if (header->type != RG_RECORD_VALUE || task->end - worker.rung > RG_BATCH_NS ||
+  /* The parent is told of values from time to time, and of errors that are no news, of everything else at once. */
+  int is_news = header->type != RG_RECORD_VALUE && !(header->type == RG_RECORD_ERROR && header->kind == RG_ERROR_ALIKE);
+  if (is_news || task->end - worker.rung > RG_BATCH_NS ||
       rg_ring_unread(&worker.slot->ring) > RG_RING_SIZE / 2) {
     ring_doorbell(rg_clock_now());
   }
-  if (header->type == RG_RECORD_ERROR) leave_if_unfit(1);
+  if (header->type == RG_RECORD_ERROR && is_news) leave_if_unfit(1);
 }
 
 /* Set-up of the child. */

@@ -5,6 +5,7 @@
 #include "cluster-slots.h"
 #include "cluster-wire.h"
 #include "cluster-worker.h"
+#include "conditions.h"
 #include "encode.h"
 #include "driver-queue.h"
 #include "evaluator.h"
@@ -62,6 +63,8 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_cluster_worker_end, 0),
     ENTRY(ffi_cluster_worker_restore, 0),
     ENTRY(ffi_compress_chars, 5),
+    ENTRY(ffi_conditions_reclass, 2),
+    ENTRY(ffi_conditions_vary, 2),
     ENTRY(ffi_crypto_available, 0),
     ENTRY(ffi_crypto_random, 1),
     ENTRY(ffi_encode_is_foreign, 1),

@@ -37,7 +37,7 @@ typedef struct {
   uint32_t size; /* header and payload, a multiple of 8 */
   uint8_t type;
   uint8_t flags;
-  uint8_t kind; /* of a condition, see evaluator.h */
+  uint8_t kind; /* of a condition or an error, see evaluator.h */
   uint8_t unused;
   int64_t element;
   int32_t tries;

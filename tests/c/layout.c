@@ -102,7 +102,7 @@ int main(void) {
               "worker"),
         FIELD(rg_record, flags,
               "1: the payload is stored in the arena; 2: it goes on in the next record", "worker"),
-        FIELD(rg_record, kind, "of a condition: 0 message, 1 warning, 2 other", "worker"),
+        FIELD(rg_record, kind, "of a condition: 0 message, 1 warning, 2 other; of an error: 1, its message alone", "worker"),
         FIELD(rg_record, unused, "0", "worker"),
         FIELD(rg_record, element, "element", "worker"),
         FIELD(rg_record, tries, "try", "worker"),

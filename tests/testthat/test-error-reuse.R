@@ -44,7 +44,7 @@ expect_same <- function(f, ..., n = 20L, .control = control) {
     before(cnd)
   }
   replaced <- list(
-    alone = list(error_key = function(...) NULL, likeness = function(record) NULL, detailed_errors_max = 0L),
+    alone = list(error_key = function(...) NULL, detailed_errors_max = 0L),
     like = list(keep_like = keep_counted, detailed_errors_max = 0L)
   )
   # Both by one call, since calls below the element's are seen by some errors.
@@ -283,42 +283,63 @@ test_that("a dump is of its own error", {
   expect_identical(held, c(as.list(1:10 * 10), list(NULL, NULL, NULL, NULL)))
 })
 
-test_that("in the session an error is made of another of its likeness alone", {
-  trace <- function(...) structure(
-    list(calls = list(...), locals = list(), omitted = c(after = 0L, frames = 0L)), class = "regatta_trace"
-  )
-  f <- trace(quote(f(x)))
-  record <- function(cnd, trace = f, dump = NULL, ...) list(cnd = cnd, trace = trace, dump = dump, ...)
-  typed <- function(...) errorCondition("no", ..., call = quote(f(x)))
-  records <- list(
-    record(simpleError("one", quote(f(x)))),
-    record(simpleError("two", quote(f(x)))),
-    record(simpleError("three", quote(f(x)))),
-    record(simpleError("four", quote(g(x)))),
-    record(simpleError("five")),
-    record(simpleError("six")),
-    record(simpleError("seven"), trace = trace(quote(f(x)), quote(g()))),
-    record(simpleError("eight"), trace = trace(quote(f(x)), quote(h()))),
-    record(simpleError("nine"), dump = structure(list(), class = "dump.frames")),
-    record(simpleError("ten")),
-    record(simpleError("eleven"), lost = "cnd$x"),
-    record(simpleError("twelve"), lost = "cnd$y"),
-    record(simpleError("thirteen"), class = "regatta_error_ours"),
-    record(simpleError("fourteen")),
-    record(typed(class = "mine", at = 1)),
-    record(typed(class = "mine", at = 2)),
-    record(structure(simpleError("held"), held = 1)),
-    record(structure(simpleError(c("a", "b")))),
-    record(simpleError(NA_character_)),
-    record(structure(simpleError("s"), class = c("other", "error", "condition")))
-  )
-  names <- rep_len(list(NULL, "a", "b"), length(records))
-  like <- new.env(parent = emptyenv())
-  for (i in c(seq_along(records), 1L, 1L, rev(seq_along(records)))) {
-    alone <- error_element(records[[i]], i, names[[i]], 10L + i, 1L + i %% 2L, quote(par(x)))
-    expect_identical(
-      error_element(records[[i]], i, names[[i]], 10L + i, 1L + i %% 2L, quote(par(x)), like), alone, info = i
-    )
+test_that("what the session makes of messages alone is what it makes of whole errors", {
+  long <- function(i) switch(i %% 5 + 1, "a", strrep("b", 9000), "c\n", "\u00fc", NA_character_)
+  names <- stats::setNames(1:40, rep_len(c("", "a", "b\"", strrep("c", 80)), 40))
+  for (f in list(
+    function(i) stop(long(i)), function(i) stop(long(i), call. = FALSE), function(i) stop(simpleError(long(i), quote(f(x))))
+  )) {
+    expect_same(f, n = 40L)
+    alone <- list(asked_one_by_one = function(run) TRUE)
+    found <- lapply(list(list(), alone), function(values) {
+      for (name in names(values)) local_value(name, values[[name]], environment())
+      local_value("detailed_errors_max", 0L, environment())
+      lapply(
+        suppressWarnings(par_lapply(names, f, .control = two_workers(workers = 1L, errors = "collect"))),
+        function(cnd) {
+          fields <- unclass(cnd)
+          fields$message <- gsub("worker [0-9]+", "worker PID", cnd$message)
+          fields$pid <- typeof(fields$pid)
+          list(class(cnd), fields)
+        }
+      )
+    })
+    expect_identical(found[[1L]], found[[2L]])
+  }
+})
+
+test_that("an error that is like one which the session has not is a damaged one", {
+  run <- list2env(list(
+    n = 2L, status = c(0L, 0L), done = 0, failed = 0, told = list(list(number = "1")), tasks = tasks_new(2L),
+    control = par_control(errors = "collect"), ending = list(), turned = list(), stopping = FALSE,
+    workers = list(rows = list(list(pid = 7L))), task = list(), relay = relay_new(par_control(), NULL)
+  ))
+  ended <- list(worker = 1L, index = 2, try = 1L, start = 1, end = 2, bytes = 8, alike = list(c("2", "no")))
+  take_alike(run, ended)
+  expect_identical(run$status, c(0L, element_states[["error"]]))
+  expect_s3_class(run$errors[[2L]], "regatta_error_damage")
+  expect_null(run$errors[[1L]])
+})
+
+test_that("values and failures come in any order, and each stands in its place", {
+  for (control in list(two_workers(errors = "collect"), two_workers(errors = "collect", retries = 1L))) {
+    value <- suppressWarnings(par_lapply(1:3000, function(i) {
+      if (i %% 7 == 0) stop("seven ", i)
+      if (i %% 5 == 0) log(-1:1, "a")
+      if (i %% 3 == 0) warning("three")
+      i
+    }, .control = control))
+    failed <- 1:3000 %% 7 == 0 | 1:3000 %% 5 == 0
+    expect_identical(unname(par_failed(value)), failed)
+    expect_identical(unlist(value[!failed]), which(!failed))
+    expect_identical(vapply(value[failed], `[[`, 0L, "index"), which(failed))
+    seven <- which(1:3000 %% 7 == 0)
+    said <- vapply(value[seven], function(cnd) cnd$parent$message, "")
+    expect_identical(said, paste("seven", seven))
+    run <- par_last()
+    expect_identical(run$elements$status == "error", failed)
+    expect_identical(length(run$errors), sum(failed))
+    expect_true(all(run$elements$bytes > 0 & run$elements$end >= run$elements$start))
   }
 })
 
