@@ -1,10 +1,10 @@
 # What the code of a task finds in the workspace and in attached packages. Workers that were not
 # forked have neither.
 
-# list(variables, packages, unsent): the variables of the workspace that the functions and expressions in
-# the list `code`, and in short lists there, use, those that they use included, and its methods and classes, of which code shows no name; the
-# packages to attach, as they are on the search path; the names of all other variables. `env` is where
-# expressions are evaluated, NULL the workspace.
+# list(variables, packages, unsent): the variables of the workspace that the functions and expressions in the list
+# `code`, and in what its other objects hold, use, those that they use included, and its methods and classes, of which
+# code shows no name; the packages to attach, as they are on the search path; the names of all other variables. `env`
+# is where expressions are evaluated, NULL the workspace.
 globals_of <- function(code, env = NULL) {
   if (!has_globals()) {
     warning(warning_globals())
@@ -13,24 +13,48 @@ globals_of <- function(code, env = NULL) {
   found <- new.env(parent = emptyenv())
   found$variables <- list()
   found$homes <- character()
-  found$seen <- character()
+  found$seen <- new.env(parent = emptyenv())
+  found$queue <- list()
+  found$left <- globals_work
   workspace <- ls(globalenv(), all.names = TRUE, sorted = FALSE)
   # It warns of `...` in a function that has got it from one around it.
   suppressWarnings({
-    for (x in code) {
-      if (is.function(x) || is.language(x)) {
-        envir <- if (is.function(x)) code_environment(x) else if (is.null(env)) globalenv() else env
-        globals_scan(found, x, envir)
-      } else {
-        globals_within(found, x, 0L)
-      }
+    is_code <- vapply(code, function(x) is.function(x) || is.language(x), NA)
+    for (x in code[is_code]) {
+      envir <- if (is.function(x)) code_environment(x) else if (is.null(env)) globalenv() else env
+      globals_scan(found, x, envir)
+      if (is.function(x)) globals_push(found, globals_marks(x))
     }
+    globals_push(found, code[!is_code])
     for (name in workspace_methods(workspace)) globals_add(found, name, globalenv())
+    globals_drain(found)
+    # What has not been looked into may need any of them.
+    partly <- found$left <= 0
+    found$left <- globals_work
+    for (name in workspace_masks(workspace, partly)) globals_add(found, name, globalenv())
+    globals_drain(found)
   })
   list(
     variables = found$variables, packages = in_search_order(setdiff(found$homes, c("", "workspace"))),
     unsent = setdiff(workspace, names(found$variables))
   )
+}
+
+# What to look for code in objects may cost: a unit is an element that is found to hold none, about a microsecond.
+# Beyond that a variable that a worker has not been given is not found there, which is an error, unless R itself or a
+# package has something of that name: workspace_masks().
+globals_work <- 2e4
+globals_cost <- c(closure = 50, environment = 20, other = 5)
+
+# Names of the workspace that stand for something else where it is not: a worker would go on with that. Where all code
+# has been looked at they are needed for names that it puts together, so that functions and data are told apart.
+workspace_masks <- function(names, all) {
+  Filter(function(name) {
+    beyond <- parent.env(globalenv())
+    exists(name, envir = beyond) && (all ||
+      exists(name, envir = globalenv(), mode = "function", inherits = FALSE) ==
+        exists(name, envir = beyond, mode = "function"))
+  }, setdiff(names, ".Random.seed"))
 }
 
 # With what they have attached themselves, without what every R process attaches.
@@ -55,16 +79,22 @@ code_environment <- function(fun) {
 
 # Functions of packages are not looked into: what they need comes with the package.
 globals_scan <- function(found, x, env) {
-  address <- rlang::obj_address(x)
-  if (address %in% found$seen) {
+  if (globals_seen(found, x)) {
     return(invisible())
   }
-  found$seen <- c(found$seen, address)
   used <- globals_names(x, env)
   for (name in used$names) globals_add(found, name, env)
   # sapply(x, "name") calls the function of that name.
   for (name in Filter(is_workspace_function, used$strings)) globals_add(found, name, globalenv())
   if (used$dots) globals_dots(found, env)
+}
+
+# Whether this object was met before; it is marked.
+globals_seen <- function(found, x) {
+  address <- rlang::obj_address(x)
+  known <- !is.null(found$seen[[address]])
+  if (!known) assign(address, TRUE, envir = found$seen)
+  known
 }
 
 is_workspace_function <- function(name) exists(name, envir = globalenv(), mode = "function", inherits = FALSE)
@@ -78,7 +108,7 @@ globals_dots <- function(found, env) {
   }
   for (k in seq_len(eval(quote(...length()), where))) {
     value <- tryCatch(eval(call("...elt", k), where), error = function(e) NULL)
-    globals_within(found, value, 0L)
+    globals_take(found, value)
   }
 }
 
@@ -99,31 +129,99 @@ globals_add <- function(found, name, env) {
     if (home == "workspace" && !name %in% names(found$variables)) {
       found$variables[name] <- list(value)
     }
-    is_table <- startsWith(name, ".__T__") && is.environment(value)
-    globals_within(found, if (is_table) as.list.environment(value) else value, 0L)
+    globals_take(found, value)
   }
 }
 
-# Code in a value: functions and formulas, also in short lists of them, in methods and in generators of
-# classes. The call that a fitted model has in its list is only told.
-globals_within <- function(found, value, depth) {
-  if (typeof(value) == "closure") {
-    if (!is_packaged(environment(value))) globals_scan(found, value, environment(value))
-  } else if (inherits(value, "formula") || (depth == 0L && (is.call(value) || is.expression(value)))) {
-    env <- attr(value, ".Environment", exact = TRUE)
-    globals_scan(found, value, if (is.environment(env)) env else globalenv())
-  } else if (depth < 3L) {
-    parts <- if (inherits(value, "classRepresentation")) {
-      class_functions(value)
-    } else if (is.environment(value) && inherits(value, "R6ClassGenerator")) {
-      as.list.environment(value, all.names = TRUE)
-    } else if (typeof(value) == "list" && length(value) <= 100L) {
-      unclass(value)
-    }
-    for (k in seq_along(parts)) {
-      if (!is_empty_argument(parts[[k]])) globals_within(found, parts[[k]], depth + 1L) # as in alist(a = )
+# What a name stands for. An expression is code here; the call that a fitted model holds is only told.
+globals_take <- function(found, value) {
+  if (is.expression(value) || (is.call(value) && !inherits(value, "formula"))) {
+    globals_scan(found, value, globalenv())
+  }
+  globals_push(found, list(value))
+}
+
+# Objects to look into later, those that others hold after these, so that what is near is looked at first.
+globals_push <- function(found, objects) {
+  objects <- objects[may_hold_code(objects)]
+  if (length(objects) > 0L) found$queue <- c(found$queue, list(objects))
+}
+
+globals_drain <- function(found) {
+  while (length(found$queue) > 0L && found$left > 0) {
+    level <- unlist(found$queue, recursive = FALSE)
+    found$queue <- list()
+    for (k in seq_along(level)) {
+      if (found$left <= 0) break
+      globals_look(found, level[[k]])
     }
   }
+}
+
+globals_look <- function(found, x) {
+  type <- typeof(x)
+  found$left <- found$left - globals_cost[[if (type %in% names(globals_cost)) type else "other"]]
+  if (type == "closure") {
+    if (!is_packaged(environment(x))) globals_scan(found, x, environment(x))
+  } else if (inherits(x, "formula")) {
+    env <- attr(x, ".Environment", exact = TRUE)
+    globals_scan(found, x, if (is.environment(env)) env else globalenv())
+  } else if (type == "environment" && globals_seen(found, x)) {
+    return(invisible())
+  }
+  globals_push(found, globals_marks(x))
+  parts <- globals_parts(x)
+  if (length(parts) > found$left) parts <- parts[seq_len(max(0, found$left))]
+  found$left <- found$left - length(parts)
+  globals_push(found, parts)
+}
+
+globals_parts <- function(x) {
+  switch(typeof(x),
+    list = unclass(x),
+    pairlist = as.list(x),
+    environment = if (is_own_environment(x)) globals_variables(x),
+    S4 = if (inherits(x, "classRepresentation")) class_functions(x)
+  )
+}
+
+# Slots are attributes. What a class says of itself is plain data and package code but for its functions.
+globals_marks <- function(x) {
+  marks <- attributes(x)
+  if (inherits(x, "classRepresentation")) NULL else unname(marks[!names(marks) %in% marks_of_data])
+}
+
+marks_of_data <- c(
+  "names", "dim", "dimnames", "class", "levels", "row.names", "tsp", "comment", "srcref", "srcfile", "wholeSrcref",
+  ".Environment"
+)
+
+# What is not evaluated yet is its code.
+globals_variables <- function(env) {
+  names <- ls(env, all.names = TRUE, sorted = FALSE)
+  if (length(names) == 0L) {
+    return(list())
+  }
+  lazy <- rlang::env_binding_are_lazy(env, names)
+  active <- rlang::env_binding_are_active(env, names)
+  code <- lapply(names[lazy], function(name) {
+    structure(call("~", eval(call("substitute", as.name(name), env))), class = "formula", .Environment = env)
+  })
+  c(unname(mget(names[!lazy & !active], envir = env)), code, lapply(names[active], activeBindingFunction, env))
+}
+
+is_own_environment <- function(env) {
+  !identical(env, emptyenv()) && !is_packaged(env) && home_of(env) == "" && !inherits(env, "srcfile")
+}
+
+# In which of these objects there can be code, or in their attributes.
+may_hold_code <- function(objects) {
+  types <- vapply(objects, typeof, "")
+  holds <- types %in% c("closure", "list", "environment", "S4", "language", "expression", "pairlist")
+  data <- which(!holds & !types %in% c("NULL", "symbol", "builtin", "special"))
+  data <- data[!vapply(objects[data], function(x) is.null(attributes(x)), NA)]
+  holds[data] <- vapply(objects[data], function(x) !all(names(attributes(x)) %in% marks_of_data), NA)
+  holds
 }
 
 # The environment in which a name is found from `env` on; NULL if there is none.
@@ -346,10 +444,9 @@ default_packages <- function() {
   c("base", "stats", "graphics", "grDevices", "utils", "datasets", "methods")
 }
 
-# What a task has of code: its own, and what is among its arguments and elements, in short lists of them too.
+# What a task has of code: its own, and what is among its arguments and elements.
 code_of <- function(replay) {
-  elements <- if (is.list(replay$X)) replay$X
-  may_hold <- function(x) is.function(x) || is.language(x) || typeof(x) == "list"
-  c(list(replay$FUN), Filter(may_hold, unname(replay$args)), Filter(may_hold, utils::head(unname(elements), 100L)),
-    Filter(function(x) is.function(x) || is.language(x), utils::tail(unname(elements), -100L)))
+  elements <- if (is.list(replay$X)) unname(replay$X) else if (is.object(replay$X)) list(replay$X)
+  given <- c(unname(replay$args), elements)
+  c(list(replay$FUN), given[may_hold_code(given)])
 }

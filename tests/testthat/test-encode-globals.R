@@ -31,6 +31,76 @@ test_that("a list with an empty argument is looked into", {
   expect_setequal(names(regatta:::globals_of(list(f))$variables), c("rg_empty", "rg_within"))
 })
 
+# What the code of a test defines in the workspace goes with it. Functions are made there.
+local_workspace <- function(env = parent.frame()) {
+  before <- regatta:::workspace_take()
+  withr::defer(regatta:::workspace_reset(before), envir = env)
+}
+unseeded <- two_workers(seed = FALSE)
+in_workspace <- function(code) eval(substitute(code), globalenv())
+
+test_that("code is found wherever it stands in what a worker is sent", {
+  local_workspace()
+  in_workspace({
+    rg_helper <- function(x) x + 1
+    rg_uses <- function(x) rg_helper(x)
+    RgBox <- setClass("RgBox", representation(f = "ANY"))
+  })
+  uses <- get("rg_uses", globalenv())
+  lazy <- active <- cyclic <- new.env(parent = emptyenv())
+  lazy <- new.env()
+  delayedAssign("f", rg_uses, globalenv(), lazy)
+  active <- new.env()
+  makeActiveBinding("f", in_workspace(function() rg_helper(1)), active)
+  cyclic$self <- cyclic
+  cyclic$deep <- list(list(list(list(list(uses)))))
+  holders <- list(
+    environment = list2env(list(f = uses), new.env()), attribute = structure(1, f = uses),
+    slot = methods::new("RgBox", f = list(uses)), of_function = structure(in_workspace(function(x) x), f = uses),
+    cyclic = cyclic, lazy = lazy, active = active, pairs = as.pairlist(list(f = uses)), long = c(as.list(1:500), uses)
+  )
+  found <- function(...) names(regatta:::globals_of(regatta:::code_of(list(...)))$variables)
+  identity_there <- in_workspace(function(x) x)
+  for (name in names(holders)) {
+    expect_true("rg_helper" %in% found(FUN = identity_there, X = 1:2, args = holders[name]), label = name)
+    expect_true("rg_helper" %in% found(FUN = identity_there, X = holders[name], args = list()), label = name)
+    captured <- local({
+      held <- holders[[name]]
+      function(i) held
+    })
+    expect_true("rg_helper" %in% found(FUN = captured, X = 1:2, args = list()), label = name)
+  }
+  # A pool has it, too.
+  pool <- local_pool()
+  run <- function(x, box) box$f(x)
+  environment(run) <- globalenv()
+  expect_identical(par_lapply(1:2, run, box = holders$environment, .on = pool, .control = unseeded), list(2, 3))
+})
+
+test_that("names that R has, too, mean what they mean in the workspace, also where code does not show them", {
+  local_workspace()
+  in_workspace({
+    sd <- function(x) "mine"
+    pi <- 3
+    letters <- function() NULL
+  })
+  there <- in_workspace(function(i) list(do.call(paste0("s", "d"), list(1:3)), get(paste0("p", "i"))))
+  expect_identical(par_lapply(1:2, there, .on = local_pool(), .control = unseeded), lapply(1:2, there))
+  # A function is not taken for data, nor the other way round: that is an error there or the same.
+  expect_setequal(names(regatta:::globals_of(list(there))$variables), c("sd", "pi"))
+  # Where not all was looked into all such names are sent, and others are an error that says what to do.
+  in_workspace(rg_far <- function(x) rg_farther(x))
+  in_workspace(rg_farther <- function(x) x)
+  many <- c(lapply(1:6000, function(i) list(i)), list(list(get("rg_far", globalenv()))))
+  first <- in_workspace(function(x) x[[6001]][[1]](1))
+  sent <- names(regatta:::globals_of(list(first, many))$variables)
+  expect_true(all(c("sd", "pi", "letters") %in% sent) && !"rg_farther" %in% sent)
+  e <- expect_error(par_lapply(1, function(i, f) f(many), first, .on = local_pool(), .control = unseeded), class = "regatta_error_element")
+  expect_match(conditionMessage(e), "rg_farther.*clusterExport")
+})
+
+end_servers()
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
