@@ -68,11 +68,19 @@ cluster_worker_batch <- function(elements, tries, token, begin = NULL) {
         ffi_cluster_worker_batch, elements, tries, cluster_worker$slots, cluster_worker$number,
         cluster_worker_report, cluster_worker$socket, token
       )
-      cluster_worker_evaluate(function() allowInterrupts(cluster_worker$job$loop()))
+      cluster_worker_run(function() allowInterrupts(cluster_worker$job$loop()))
     })
     take_interrupts()
     cluster_reply(cluster_worker$held)
   })
+}
+
+cluster_worker_run <- function(loop) {
+  jumped <- function() {
+    keep_jump()
+    cluster_worker_evaluate(loop)
+  }
+  .Call(ffi_cluster_worker_run, quote(cluster_worker_evaluate(loop)), quote(jumped()), environment())
 }
 
 # While a handler describes an error, or passes on what an element has signalled, R does not call it for

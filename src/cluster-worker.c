@@ -209,6 +209,34 @@ SEXP ffi_cluster_worker_batch(SEXP elements, SEXP tries, SEXP slots, SEXP number
   return R_NilValue;
 }
 
+typedef struct {
+  SEXP call, env;
+} worker_call;
+
+static void run_call(void *data) {
+  const worker_call *main = data;
+  Rf_eval(main->call, main->env);
+}
+
+/* The try that runs now, among those of the batch; 0: none. */
+static R_xlen_t running(void) { return atomic_load(&worker.slot->current) > 0 ? worker.at : 0; }
+
+/* Evaluates `call`, which runs the batch, at a top level of its own: code that jumps to R's would leave the loop in
+   which the node waits for messages, and that is the end of the node. The element that was running has failed then:
+   `jumped` is evaluated instead, and runs the others. */
+SEXP ffi_cluster_worker_run(SEXP call, SEXP jumped, SEXP env) {
+  worker_call main = {call, env};
+  R_xlen_t failed = 0;
+  int done = R_ToplevelExec(run_call, &main);
+  main.call = jumped;
+  while (!done && running() > failed) {
+    failed = running();
+    done = R_ToplevelExec(run_call, &main);
+  }
+  if (!done) leave();
+  return R_NilValue;
+}
+
 static void fail_to_divert(void) {
   Rf_error("cannot take the output of a worker: %s", strerror(errno));
 }

@@ -7,6 +7,7 @@
 SEXP ffi_cluster_worker_begin(SEXP wanted, SEXP near);
 SEXP ffi_cluster_worker_batch(SEXP elements, SEXP tries, SEXP slots, SEXP number, SEXP report, SEXP fd,
                               SEXP token);
+SEXP ffi_cluster_worker_run(SEXP call, SEXP jumped, SEXP env);
 SEXP ffi_cluster_worker_divert(void);
 SEXP ffi_cluster_worker_restore(void);
 SEXP ffi_cluster_worker_end(void);

@@ -62,6 +62,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_cluster_worker_divert, 0),
     ENTRY(ffi_cluster_worker_end, 0),
     ENTRY(ffi_cluster_worker_restore, 0),
+    ENTRY(ffi_cluster_worker_run, 3),
     ENTRY(ffi_compress_chars, 5),
     ENTRY(ffi_conditions_reclass, 2),
     ENTRY(ffi_conditions_vary, 2),

@@ -34,7 +34,22 @@ test_that("a jump to the top level is the failure of its element, not the end of
     all <- computeRestarts()
     invokeRestart(all[[length(all)]])
   }
-  expect_fails(last, "it has jumped to the top level", c("forked", "pool"))
+  expect_fails(last, "it has jumped to the top level")
+  # And that of compiled code, twice in one batch.
+  library <- fault_compile("
+    extern void Rf_jump_to_toplevel(void);
+    void jump(int *x) { Rf_jump_to_toplevel(); }
+  ", "jump")
+  compiled <- eval(bquote(function() {
+    dyn.load(.(library))
+    .C("jump", 1L)
+  }))
+  expect_fails(compiled, "it has jumped to the top level")
+  for (on in places) {
+    control <- two_workers(workers = if (is.null(on)) 1L, batch = 3L, errors = "collect")
+    got <- suppressWarnings(par_lapply(1:3, function(i) if (i < 3L) compiled() else i, .on = on, .control = control))
+    expect_identical(par_failed(got), c(TRUE, TRUE, FALSE))
+  }
   # In the code of handlers and of on.exit(), too.
   expect_fails(function() tryCatch(stop("a"), error = function(e) invokeRestart("abort")), "it has jumped")
   expect_fails(function() {
