@@ -4,13 +4,15 @@
 # as they are: one that holds something large is written as a copy of itself.
 
 # For workers that are `near`, and can read the memory of this process, or for others: list(bytes, held). `bytes`:
-# list(body, environments), those of `x` and of each environment that was copied. `held` must not go before the last
+# list(body, environments, packages), those of `x` and of each environment that was copied, and the packages whose
+# methods objects in them may need. `held` must not go before the last
 # worker has read them: all for which there is a handle, which may be the user's, or an earlier run's, to drop.
 # Vectors of at least `min` bytes are shared.
 closure_pack <- function(x, min = Inf, near = is.finite(min)) {
   held <- new.env(parent = emptyenv())
   whole <- function() list(body = serialize(x, NULL, xdr = FALSE), environments = list())
   bytes <- send_handles(near, if (is.finite(min)) pack_sharing(x, min) else whole(), held)
+  bytes$packages <- packages_of_methods(c(list(bytes$body), bytes$environments))
   list(bytes = bytes, held = held)
 }
 

@@ -27,7 +27,7 @@ cluster_worker_hello <- function(probe, token) {
 
 cluster_worker_begin <- function(bytes, slots, number, token, share = NULL, settings = NULL, mark = NULL) {
   cluster_worker_clear()
-  job <- closure_unpack(bytes)
+  job <- job_unpack(bytes)
   if (!is.null(share)) job$share <- share
   job$settings <- settings
   control <- job$control

@@ -16,6 +16,13 @@ job_pack <- function(job) {
   packed
 }
 
+# `methods`: packages that are to be loaded for their methods. Those of a session on another host are in the job, too.
+job_unpack <- function(bytes) {
+  job <- closure_unpack(bytes)
+  job$methods <- c(job$methods, bytes$packages)
+  job
+}
+
 # Bytes from which on a vector is shared with workers that can read it.
 share_from <- function(control) if (control$shm) control$share_min else Inf
 
@@ -33,6 +40,7 @@ job_set <- function(job) {
     attach_for(character())
   })
   settings_set(job$settings)
+  load_for_methods(job$methods)
   attach_for(job$packages)
   undo$search <- search()
   workspace_set(job$variables)

@@ -176,7 +176,9 @@ remote_beats <- function(run) {
 # What is the same for all elements of a run.
 remote_job <- function(run) {
   if (is.null(run$job)) {
-    run$job <- link_pack(closure_pack(job_of(run$plan))$bytes$body)
+    bytes <- closure_pack(job_of(run$plan))$bytes
+    run$packages <- bytes$packages
+    run$job <- link_pack(bytes$body)
   }
   run$job
 }
@@ -196,7 +198,8 @@ remote_give <- function(run, id, elements, tries) {
   if (!identical(run$told[host$number][[1L]], host$life)) {
     sent <- remote_send(run$pool, host, "RUN",
       token = run$token, n = run$plan$n, control = run$plan$control, limited = run$plan$limited,
-      share = worker$share, settings = settings_since(host$base, near = FALSE), job = remote_job(run)
+      share = worker$share, settings = settings_since(host$base, near = FALSE), job = remote_job(run),
+      packages = run$packages
     )
     if (!sent) {
       return(FALSE)

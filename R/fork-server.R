@@ -175,7 +175,7 @@ member_run <- function(bytes) {
 
 # Returns how the process was.
 member_begin <- function(bytes) {
-  job <- closure_unpack(unserialize(bytes))
+  job <- job_unpack(unserialize(bytes))
   .Call(ffi_fork_member_ready)
   undo <- job_set(job)
   the$plan <- job

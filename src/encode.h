@@ -42,4 +42,7 @@ void rg_encode_full(rg_arena_status status, rg_arena_need need, int in_run);
 /* The same for a region, unless all is well. */
 void rg_encode_check(rg_region_status status, int64_t requested, int64_t available);
 
+/* encode-names.c */
+SEXP ffi_encode_names(SEXP streams, SEXP names);
+
 #endif

@@ -1,0 +1,46 @@
+# Methods come with the namespace of their package. A worker that does not inherit the session may not have loaded it,
+# and then objects of its classes are cut, compared and printed as what they are made of, without a word.
+
+# The libraries, by name, of packages that are loaded here and not in every R process, and that have methods for a
+# class whose name is among the strings in `streams`, serialised objects: the class of an object, or a string in code,
+# which may make such objects.
+packages_of_methods <- function(streams) {
+  homes <- method_homes()
+  there <- .Call(ffi_encode_names, streams, homes$class)
+  packages <- unique(homes$package[there])
+  vapply(packages, function(package) dirname(getNamespaceInfo(package, "path")), "")
+}
+
+# list(class, package), of all that is loaded now.
+method_homes <- function() {
+  loaded <- setdiff(loadedNamespaces(), c(default_packages(), "regatta"))
+  if (!identical(the$method_homes$loaded, loaded)) {
+    classes <- lapply(loaded, classes_of_methods)
+    the$method_homes <- list(loaded = loaded, class = unlist(classes), package = rep(loaded, lengths(classes)))
+  }
+  the$method_homes
+}
+
+# Methods of a generic of the package itself are found by whoever calls that. An S4 object has the name of the package
+# of its class as an attribute.
+classes_of_methods <- function(package) {
+  space <- asNamespace(package)
+  methods <- getNamespaceInfo(space, "S3methods")
+  found <- if (is.matrix(methods)) {
+    own <- vapply(methods[, 1L], exists, NA, envir = space, inherits = FALSE)
+    unique(methods[!own, 2L])
+  }
+  c(found, if (has_classes(names(space))) package)
+}
+
+# In a worker. A node of this machine may have other libraries than the session, of which `packages` has the paths by
+# name. What is not installed there is done without, as by code that does not use it.
+load_for_methods <- function(packages) {
+  for (package in setdiff(names(packages), loadedNamespaces())) {
+    libraries <- unique(c(.libPaths(), packages[[package]]))
+    tryCatch(
+      suppressWarnings(suppressMessages(loadNamespace(package, lib.loc = libraries))),
+      error = function(e) NULL
+    )
+  }
+}

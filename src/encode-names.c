@@ -1,0 +1,71 @@
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "encode.h"
+
+/* Names to be looked for, in a hash table: `slot` has their numbers, from 1. */
+typedef struct {
+  SEXP names;
+  int *slot;
+  uint32_t mask;
+  int longest;
+} name_table;
+
+static uint32_t hash_of(const char *text, int size) {
+  uint32_t hash = 2166136261u; /* FNV-1a, 32 bits */
+  for (int i = 0; i < size; i++) hash = (hash ^ (unsigned char)text[i]) * 16777619u;
+  return hash;
+}
+
+static name_table new_table(SEXP names) {
+  R_xlen_t count = XLENGTH(names);
+  name_table table = {.names = names, .mask = 15};
+  while (table.mask < 2 * count) table.mask = 2 * table.mask + 1;
+  table.slot = (int *)R_alloc(table.mask + 1, sizeof(int));
+  memset(table.slot, 0, (table.mask + 1) * sizeof(int));
+  for (R_xlen_t i = 0; i < count; i++) {
+    SEXP name = STRING_ELT(names, i);
+    uint32_t at = hash_of(CHAR(name), LENGTH(name)) & table.mask;
+    while (table.slot[at] != 0) at = (at + 1) & table.mask;
+    table.slot[at] = (int)i + 1;
+    if (LENGTH(name) > table.longest) table.longest = LENGTH(name);
+  }
+  return table;
+}
+
+/* A name may be there several times, for several packages. */
+static void mark(const name_table *table, const char *text, int size, int *found) {
+  for (uint32_t at = hash_of(text, size) & table->mask; table->slot[at] != 0; at = (at + 1) & table->mask) {
+    SEXP name = STRING_ELT(table->names, table->slot[at] - 1);
+    if (LENGTH(name) == size && memcmp(CHAR(name), text, (size_t)size) == 0) found[table->slot[at] - 1] = 1;
+  }
+}
+
+/* In R's native binary format a string is its flags, its length and its bytes. Strings can stand at any byte: what
+   only looks like one costs no more than a package that is loaded in vain. */
+static void look_through(const name_table *table, const char *bytes, R_xlen_t size, int *found) {
+  enum { STRING = 9, ASCII = 64 << 12, UTF8 = 8 << 12 };
+  int32_t head[2];
+  for (R_xlen_t at = 0; at + (R_xlen_t)sizeof head < size; at++) {
+    memcpy(head, bytes + at, sizeof head);
+    if ((head[0] & ~(ASCII | UTF8)) != STRING || head[1] <= 0 || head[1] > table->longest) continue;
+    if (head[1] > size - at - (R_xlen_t)sizeof head) continue;
+    mark(table, bytes + at + sizeof head, head[1], found);
+  }
+}
+
+/* Which of `names` are among the strings in `streams`, a list of what serialize(xdr = FALSE) has written. */
+SEXP ffi_encode_names(SEXP streams, SEXP names) {
+  SEXP found = PROTECT(Rf_allocVector(LGLSXP, XLENGTH(names)));
+  if (XLENGTH(names) > 0) {
+    memset(LOGICAL(found), 0, (size_t)XLENGTH(names) * sizeof(int));
+    name_table table = new_table(names);
+    for (R_xlen_t i = 0; i < XLENGTH(streams); i++) {
+      SEXP bytes = VECTOR_ELT(streams, i);
+      look_through(&table, (const char *)RAW_RO(bytes), XLENGTH(bytes), LOGICAL(found));
+    }
+  }
+  UNPROTECT(1);
+  return found;
+}

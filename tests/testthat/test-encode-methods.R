@@ -1,0 +1,66 @@
+# Methods of packages that are loaded in the session and not attached, on workers that do not inherit it. Package grid
+# is in every R, registers methods of generics of base for its units, and no R process loads it by itself.
+
+detritus <- detritus_snapshot()
+loadNamespace("grid")
+nodes <- cluster_start(1L)
+here <- function(...) par_control(workers = 1L, progress = FALSE, dump = "no", seed = FALSE, ...)
+
+# As in a forked worker, on fresh workers.
+expect_as_forked <- function(X, FUN) {
+  environment(FUN) <- globalenv()
+  forked <- par_lapply(X, FUN, .control = here())
+  expect_identical(par_lapply(X, FUN, .on = local_pool(1L), .control = here()), forked)
+  expect_identical(par_lapply(X, FUN, .on = nodes$cluster, .control = here()), forked)
+  forked
+}
+
+test_that("methods for the classes of elements are there", {
+  got <- expect_as_forked(list(grid::unit(1:3, "cm")), function(x) {
+    list(as.character(x[2]), length(rep(x, 2)), "grid" %in% loadedNamespaces())
+  })
+  expect_identical(got, list(list("2cm", 6L, TRUE)))
+})
+
+test_that("methods for what is in the surroundings of a function, and for classes that code names, are there", {
+  f <- local({
+    unit <- grid::unit(4, "npc")
+    function(i) as.character(unit)
+  })
+  expect_identical(par_lapply(1, f, .on = local_pool(1L), .control = here()), list("4npc"))
+  got <- expect_as_forked(1, function(i) {
+    as.character(structure(list(list(1, NULL, 1L)), class = c("unit", "unit_v2")))
+  })
+  expect_identical(got, list("1cm"))
+})
+
+test_that("an S4 object has the methods of its class", {
+  loadNamespace("stats4")
+  object <- methods::new(methods::getClass("summary.mle", where = asNamespace("stats4")))
+  got <- expect_as_forked(list(object), function(x) utils::capture.output(methods::show(x))[[1L]])
+  expect_identical(got, list("Maximum likelihood estimation"))
+})
+
+test_that("workers load no package whose classes they are not sent", {
+  # Kept source has all names of this file.
+  has_loaded <- utils::removeSource(function(x) any(startsWith(loadedNamespaces(), "gri")))
+  environment(has_loaded) <- globalenv()
+  got <- par_lapply(list(1:3, "a", list(2)), has_loaded, .on = local_pool(1L), .control = here())
+  expect_identical(got, list(FALSE, FALSE, FALSE))
+})
+
+test_that("names are found among the strings of what was serialised, and nowhere else", {
+  find <- function(x, names) .Call(regatta:::ffi_encode_names, list(serialize(x, NULL, xdr = FALSE)), names)
+  names <- c("unit", "gTree", "stra\u00dfe", "unit", strrep("x", 300))
+  expect_identical(find(structure(1, class = c("a", "unit")), names), c(TRUE, FALSE, FALSE, TRUE, FALSE))
+  expect_identical(find(list("xunit", "units", quote(unit)), names)[2:3], c(FALSE, FALSE))
+  expect_identical(find(list(2, "stra\u00dfe", strrep("x", 300)), names), c(FALSE, FALSE, TRUE, FALSE, TRUE))
+  expect_identical(find(NULL, character()), logical())
+  expect_identical(.Call(regatta:::ffi_encode_names, list(raw(), raw(7)), names), logical(5))
+})
+
+test_that("nothing is left behind", {
+  nodes$stop()
+  end_servers()
+  expect_no_detritus(detritus)
+})
