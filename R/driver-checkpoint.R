@@ -67,7 +67,12 @@ checkpoint_seed <- function(point, seed, call) {
   same_seed <- taken || identical(list(point$setting, seed), list(before$setting, before$seed))
   changes <- c(
     if (!identical(before$code, point$code)) checkpoint_changes(facts$parts, point$parts),
-    if (!same_seed) "the seed" else if (!identical(before$again, point$again)) "`retry_seed`"
+    if (!same_seed) {
+      # The same number gives the same stream: what differs is what draws from it.
+      if (identical(point$setting, before$setting)) "the kind of generator (`RNGkind()`)" else "the seed"
+    } else if (!identical(before$again, point$again)) {
+      "`retry_seed`"
+    }
   )
   if (length(changes) > 0L) {
     count <- sum(log$records$type != log_types[["call"]])

@@ -4,7 +4,8 @@ job_of <- function(plan) {
   globals <- globals_of(code_of(plan$replay), plan$replay$env)
   list(
     loop = plan$loop, control = plan$control, seed = plan$seed, share = plan$share,
-    variables = globals$variables, packages = globals$packages, unsent = globals$unsent
+    variables = globals$variables, packages = globals$packages, unsent = globals$unsent,
+    rng_kind = rng_element_kind()
   )
 }
 
@@ -31,7 +32,7 @@ share_from <- function(control) if (control$shm) control$share_min else Inf
 job_set <- function(job) {
   undo <- list(
     settings = settings_known(), loaded = loadedNamespaces(), variables = workspace_take(),
-    seed = globalenv()$.Random.seed, cores = getOption("mc.cores"),
+    rng = rng_save(), cores = getOption("mc.cores"),
     env = Sys.getenv(c("REGATTA_SHARE", "REGATTA_TRY", "REGATTA_NODE"), NA, names = TRUE)
   )
   is_set <- FALSE
@@ -46,6 +47,7 @@ job_set <- function(job) {
   workspace_set(job$variables)
   set_options(job$settings$options)
   evaluator$unsent <- job$unsent
+  rng_use(NULL, job$rng_kind)
   fork_worker_share(job)
   is_set <- TRUE
   undo
@@ -54,7 +56,7 @@ job_set <- function(job) {
 job_reset <- function(undo) {
   evaluator$unsent <- NULL
   workspace_reset(undo$variables)
-  rng_use(undo$seed)
+  rng_restore(undo$rng)
   restore_env(undo$env)
   options(mc.cores = undo$cores)
   if (!is.null(undo$search)) search_set(undo$search)

@@ -17,8 +17,7 @@ new_executor.regatta_session <- function(on, plan) {
   session$detailed <- 0L
   session$events <- list()
   session$settle <- c(plan$control$copy, .Call(ffi_shm_last_region))
-  seed <- globalenv()$.Random.seed
-  kinds <- RNGkind()
+  rng <- rng_save()
   list(
     kind = "session",
     start = function(workers, places) {
@@ -37,8 +36,7 @@ new_executor.regatta_session <- function(on, plan) {
     measure = function(worker, what) measure_here(Sys.getpid(), what),
     guard = function(code) code,
     stop = function() {
-      suppressWarnings(RNGkind(kinds[[1L]], kinds[[2L]], kinds[[3L]]))
-      rng_use(seed)
+      rng_restore(rng)
       list(worker = session$worker, peak = NA_real_)
     }
   )

@@ -36,12 +36,8 @@ check_element <- function(i, run, call = rlang::caller_env()) {
 
 # Evaluates `code` with this seed and leaves the session's generator as it was.
 rng_with <- function(seed, code) {
-  old <- globalenv()$.Random.seed
-  kinds <- RNGkind()
-  on.exit({
-    suppressWarnings(RNGkind(kinds[[1L]], kinds[[2L]], kinds[[3L]]))
-    rng_use(old)
-  })
+  before <- rng_save()
+  on.exit(rng_restore(before))
   if (!is.null(seed)) {
     rng_use(seed)
   }

@@ -1,6 +1,5 @@
 #include "evaluator.h"
 
-#include <Rversion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "encode-share.h"
 #include "encode.h"
 #include "rng-stream.h"
+#include "rng.h"
 #include "sys-fork.h"
 #include "sys-process.h"
 
@@ -84,9 +84,6 @@ SEXP ffi_evaluator_begin(SEXP options) {
   return R_NilValue;
 }
 
-/* R's code of the generator of normals that keeps a number outside .Random.seed. */
-enum { BOX_MULLER = 2 };
-
 /* From one element to the next is one step; a jump costs some twenty. */
 static void find_stream(int32_t stream[6]) {
   int follows = evaluator.rng_element >= 0 && evaluator.element == evaluator.rng_element + 1;
@@ -105,22 +102,7 @@ static void seed_element(void) {
     memcpy(first, stream, sizeof first);
     rg_rng_substream(first, evaluator.tries - 1, stream);
   }
-  static SEXP symbol;
-  if (!symbol) symbol = Rf_install(".Random.seed");
-  SEXP seed = R_NilValue;
-#if R_VERSION >= R_Version(4, 2, 0)
-  if (R_existsVarInFrame(R_GlobalEnv, symbol)) seed = Rf_eval(symbol, R_GlobalEnv);
-#endif
-  int reuse = TYPEOF(seed) == INTSXP && XLENGTH(seed) == 7 && !ALTREP(seed) && !MAYBE_SHARED(seed);
-  PROTECT(seed = reuse ? seed : Rf_allocVector(INTSXP, 7));
-  INTEGER(seed)[0] = evaluator.rng_kind;
-  memcpy(INTEGER(seed) + 1, stream, sizeof stream);
-  if (evaluator.rng_kind / 100 % 100 == BOX_MULLER) {
-    rg_call_r("rng_use", 1, seed);
-  } else if (!reuse) {
-    Rf_defineVar(symbol, seed, R_GlobalEnv);
-  }
-  UNPROTECT(1);
+  rg_rng_use(evaluator.rng_kind, stream);
 }
 
 /* An element may fork its process (parallel's functions do): the copy has the evaluator, the channel

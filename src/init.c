@@ -179,7 +179,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_regatta_info_process, 0),
     ENTRY(ffi_rng_base_number, 1),
     ENTRY(ffi_rng_base_state, 2),
-    ENTRY(ffi_rng_stream, 3),
+    ENTRY(ffi_rng_element, 3),
     ENTRY(ffi_semv_create, 1),
     ENTRY(ffi_semv_operate, 4),
     ENTRY(ffi_semv_remove, 1),
@@ -239,6 +239,7 @@ void R_init_regatta(DllInfo *dll) {
   R_useDynamicSymbols(dll, FALSE);
   R_forceSymbols(dll, TRUE);
   rg_fork_watch();
+  rg_rng_init(dll);
   rg_shm_vector_init(dll);
   rg_shm_string_init(dll);
 }

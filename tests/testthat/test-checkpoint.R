@@ -80,6 +80,15 @@ test_that("the streams of the session's generator go on from those of the first 
   set.seed(1)
   expect_identical(got, par_lapply(1:4, draw, .control = two_workers(seed = TRUE)))
   expect_error(par_lapply(1:4, draw, .control = going(dir, seed = 3L)), "the seed has changed")
+  local({
+    numbered <- folder()
+    first <- par_lapply(1:4, draw, .control = going(numbered, seed = 3L))
+    local_rng("Wichmann-Hill")
+    expect_error(par_lapply(1:4, draw, .control = going(numbered, seed = 3L)), "kind of generator.*has changed")
+    # The numbers of the first call go on, and with them its kind.
+    set.seed(2)
+    expect_identical(suppressMessages(par_lapply(1:4, draw, .control = going(dir, seed = TRUE))), got)
+  })
 })
 
 test_that("values come back as they were: names, NULL, NA, objects, shared and large ones", {

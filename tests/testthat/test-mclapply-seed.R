@@ -110,6 +110,27 @@ test_that("TRUE gives streams that set.seed() makes reproducible, and moves the 
   expect_false(identical(again, reference[[1L]]))
 })
 
+test_that("set.seed() in an element gives what it gives in lapply(), however elements are seeded", {
+  seeding <- function(i) {
+    set.seed(i)
+    c(stats::runif(1), stats::rnorm(3), sample(1000L, 2L))
+  }
+  sums <- function(v) vapply(v, function(i) sum(seeding(i)), 0)
+  for (kinds in rng_kinds[1:4]) {
+    local_rng(kinds[[1L]], kinds[[2L]], kinds[[3L]])
+    expected <- lapply(1:3, seeding)
+    for (seed in list(TRUE, FALSE, NA, 5)) {
+      for (cores in 1:2) {
+        expect_identical(mclapply(1:3, seeding, mc.set.seed = seed, mc.cores = cores), expected)
+        expect_identical(pvec(1:3, sums, mc.set.seed = seed, mc.cores = cores), sums(1:3))
+        expect_identical(mcMap(seeding, 1:3, mc.set.seed = seed, mc.cores = cores), expected)
+        got <- mcmapply(seeding, 1:3, SIMPLIFY = FALSE, mc.set.seed = seed, mc.cores = cores)
+        expect_identical(got, expected)
+      }
+    }
+  }
+})
+
 test_that("FALSE lets workers go on from the caller's state", {
   withr::local_preserve_seed()
   set.seed(11)

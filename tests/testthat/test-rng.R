@@ -1,21 +1,7 @@
 detritus <- detritus_snapshot()
 
-
-# withr's own forgets the kind where the session had no seed.
-local_rng <- function(frame = parent.frame()) {
-  kinds <- RNGkind()
-  seed <- session_seed()
-  withr::defer({
-    suppressWarnings(do.call(RNGkind, as.list(kinds)))
-    rng_use(seed)
-  }, envir = frame)
-}
-
-session_seed <- function() {
-  get0(".Random.seed", globalenv(), inherits = FALSE)
-}
-
 test_that("the streams are those of parallel, one after the other", {
+  local_rng("L'Ecuyer-CMRG")
   for (seed in c(1L, -5L, 123456L)) {
     base <- rng_base(seed)
     expected <- base
@@ -29,6 +15,7 @@ test_that("the streams are those of parallel, one after the other", {
 })
 
 test_that("a stream far away is found at once and is the right one", {
+  local_rng("L'Ecuyer-CMRG")
   base <- rng_base(2024L)
   expected <- base
   wrong <- integer()
@@ -41,6 +28,7 @@ test_that("a stream far away is found at once and is the right one", {
 })
 
 test_that("jumps add up where no loop could follow", {
+  local_rng("L'Ecuyer-CMRG")
   base <- rng_base(7L)
   for (i in c(2^31, 2^40 + 12345, 2^52)) {
     here <- rng_element_seed(base, i)
@@ -50,6 +38,7 @@ test_that("jumps add up where no loop could follow", {
 })
 
 test_that("later tries have the substreams of their element", {
+  local_rng("L'Ecuyer-CMRG")
   base <- rng_base(99L)
   expected <- parallel::nextRNGStream(base)
   for (try in 1:200) {
@@ -79,14 +68,19 @@ test_that("a number gives the state of set.seed() and does not touch the session
   for (seed in c(0L, 1L, -1L, 42L, .Machine$integer.max, -.Machine$integer.max)) {
     set.seed(seed, "L'Ecuyer-CMRG", "Inversion", "Rejection")
     expected <- session_seed()
-    set.seed(1, "Mersenne-Twister")
+    set.seed(1)
     before <- session_seed()
     expect_identical(rng_base(seed), expected)
     expect_identical(session_seed(), before)
+    set.seed(1, "Mersenne-Twister")
+    before <- session_seed()
+    expect_identical(rng_base(seed)[-1L], expected[-1L])
+    expect_identical(session_seed(), before)
   }
   suppressWarnings(rm(".Random.seed", envir = globalenv()))
-  rng_base(1L)
+  base <- rng_base(1L)
   expect_null(session_seed())
+  expect_identical(base[[1L]], 10403L)
 })
 
 test_that("TRUE moves the session by exactly one number", {
@@ -133,15 +127,65 @@ test_that("bases from the session are valid states and differ from call to call"
   expect_false(rng_base(TRUE)[[2L]] %in% bases[2L, ])
 })
 
-test_that("the session's ways to make normals and samples are kept", {
-  local_rng()
-  for (normal in c("Inversion", "Box-Muller", "Ahrens-Dieter", "Kinderman-Ramage")) {
-    for (sample in c("Rejection", "Rounding")) {
-      suppressWarnings(RNGkind("Mersenne-Twister", normal, sample))
-      base <- rng_base(5L)
-      rng_use(rng_element_seed(base, 3))
-      expect_identical(RNGkind(), c("L'Ecuyer-CMRG", normal, sample))
-    }
+test_that("an element has the session's generator and ways to make normals and samples", {
+  for (kinds in rng_kinds) {
+    local_rng(kinds[[1L]], kinds[[2L]], kinds[[3L]])
+    stats::runif(1)
+    state <- session_seed()
+    seed <- rng_element_seed(rng_base(5L), 3)
+    expect_length(seed, length(state))
+    expect_identical(seed[[1L]], state[[1L]])
+    rng_use(seed)
+    expect_identical(RNGkind(), kinds)
+    # R takes the state as it is: it begins nothing anew, and what it draws differs from stream to stream.
+    expect_identical(session_seed(), rng_element_seed(rng_base(5L), 3))
+    drawn <- stats::runif(3)
+    expect_true(all(drawn > 0 & drawn < 1))
+    rng_use(rng_element_seed(rng_base(5L), 3))
+    expect_identical(stats::runif(3), drawn)
+    rng_use(rng_element_seed(rng_base(5L), 4))
+    expect_false(any(stats::runif(3) == drawn))
+  }
+})
+
+test_that("elements have L'Ecuyer's generator where the session's is user-supplied", {
+  local_rng("L'Ecuyer-CMRG")
+  local_function("rng_kind", function() 10405L)
+  expect_identical(rng_base(5L)[[1L]], 10407L)
+})
+
+test_that("a state that nobody has looked at is as good as one that somebody has", {
+  local_rng("Mersenne-Twister")
+  base <- rng_base(5L)
+  seed <- function() rng_element_seed(base, 9)
+  looked_at <- seed()
+  expect_identical(looked_at[[2L]], 624L)
+  expect_identical(unserialize(serialize(seed(), NULL)), looked_at)
+  copy <- seed()
+  copy[[1L]] <- 1L
+  expect_identical(c(10403L, copy[-1L]), looked_at)
+  expect_identical(seed()[600:626], looked_at[600:626])
+  expect_type(seed(), "integer")
+  expect_identical(range(seed()), range(looked_at))
+})
+
+test_that("a generator is put back with its kind, with a state and without", {
+  for (kinds in rng_kinds) {
+    local_rng(kinds[[1L]], kinds[[2L]], kinds[[3L]])
+    set.seed(4)
+    state <- session_seed()
+    saved <- rng_save()
+    suppressWarnings(RNGkind("Super-Duper", "Kinderman-Ramage", "Rejection"))
+    rng_restore(saved)
+    expect_identical(session_seed(), state)
+    rm(".Random.seed", envir = globalenv())
+    saved <- rng_save()
+    suppressWarnings(RNGkind("Super-Duper", "Kinderman-Ramage", "Rejection"))
+    rng_restore(saved)
+    expect_null(session_seed())
+    expect_identical(RNGkind(), kinds)
+    set.seed(4)
+    expect_identical(session_seed(), state)
   }
 })
 
@@ -167,14 +211,22 @@ test_that("without a seed the generator starts anew", {
 
 test_that("neighbouring streams are independent and uniform", {
   local_rng()
-  base <- rng_base(1L)
-  first <- vapply(1:4000, function(i) {
-    rng_use(rng_element_seed(base, i))
-    stats::runif(2)
-  }, c(0, 0))
-  expect_gt(stats::ks.test(first[1, ], "punif")$p.value, 1e-4)
-  expect_lt(abs(stats::cor(first[1, -1], first[1, -4000])), 0.06)
-  expect_lt(abs(stats::cor(first[1, ], first[2, ])), 0.06)
+  for (kind in c("L'Ecuyer-CMRG", "Mersenne-Twister", "Wichmann-Hill")) {
+    RNGkind(kind)
+    base <- rng_base(1L)
+    n <- if (kind == "Mersenne-Twister") 1e5 else 2000
+    first <- vapply(seq_len(n), function(i) {
+      assign(".Random.seed", rng_element_seed(base, i), envir = globalenv())
+      stats::runif(2)
+    }, c(0, 0))
+    limit <- 4 / sqrt(n)
+    expect_gt(suppressWarnings(stats::ks.test(first[1, ], "punif"))$p.value, 1e-4)
+    expect_gt(stats::chisq.test(tabulate(first[2, ] * 100 + 1, 100))$p.value, 1e-4)
+    for (lag in c(1, 2, 6, 128)) {
+      expect_lt(abs(stats::cor(first[1, -seq_len(lag)], first[1, seq_len(n - lag)])), limit)
+    }
+    expect_lt(abs(stats::cor(first[1, ], first[2, ])), limit)
+  }
 })
 
 test_that("nothing is left behind", {
