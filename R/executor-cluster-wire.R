@@ -252,7 +252,7 @@ wire_retire <- function(wire, reason) {
 }
 
 # By which the programs are known that elements of a run have started in a node: a part of their environment
-# variable REGATTA_NODE. Those of a node that has died are not ended by itself.
+# variable REGATTA_RUN. Those of a node that has died are not ended by itself.
 wire_mark <- function(wire, token) paste(token, wire$facts$pid)
 
 # Brings nodes back from the run `token`, which is over; those that do not come are retired.

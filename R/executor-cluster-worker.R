@@ -41,8 +41,8 @@ cluster_worker_begin <- function(bytes, slots, number, token, share = NULL, sett
   }
   cluster_worker$undo <- job_set(job)
   if (!is.null(mark)) {
-    above <- Sys.getenv("REGATTA_NODE", NA)
-    Sys.setenv(REGATTA_NODE = if (is.na(above)) mark else paste(above, mark, sep = ":"))
+    above <- Sys.getenv("REGATTA_RUN", NA)
+    Sys.setenv(REGATTA_RUN = if (is.na(above)) mark else paste(above, mark, sep = ":"))
   }
   cluster_worker$job <- job
   cluster_worker$token <- token

@@ -33,7 +33,7 @@ job_set <- function(job) {
   undo <- list(
     settings = settings_known(), loaded = loadedNamespaces(), variables = workspace_take(),
     rng = rng_save(), cores = getOption("mc.cores"),
-    env = Sys.getenv(c("REGATTA_SHARE", "REGATTA_TRY", "REGATTA_NODE"), NA, names = TRUE)
+    env = Sys.getenv(c("REGATTA_SHARE", "REGATTA_TRY", "REGATTA_RUN"), NA, names = TRUE)
   )
   is_set <- FALSE
   on.exit(if (!is_set) {

@@ -171,7 +171,7 @@ SEXP ffi_cluster_wire_close(SEXP pointer, SEXP kill_it) {
 
 /* Ends what elements have started in a node that is gone and could not do so: the programs with its mark. */
 SEXP ffi_cluster_kill_marked(SEXP mark) {
-  rg_process_kill_marked("REGATTA_NODE", CHAR(STRING_ELT(mark, 0)));
+  rg_process_kill_marked("REGATTA_RUN", CHAR(STRING_ELT(mark, 0)));
   return R_NilValue;
 }
 

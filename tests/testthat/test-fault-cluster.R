@@ -274,7 +274,7 @@ test_that("the death of a node is seen although a program of it holds the socket
   withr::defer(for (pid in readLines(sleepers)) tools::pskill(as.integer(pid), tools::SIGKILL))
   # Without the mark by which what the node has started is ended with it.
   f <- function(i) {
-    if (i == 1) system(sprintf("echo $$ >> %s; exec env -u REGATTA_NODE sleep 60", shQuote(sleepers)))
+    if (i == 1) system(sprintf("echo $$ >> %s; exec env -u REGATTA_RUN sleep 60", shQuote(sleepers)))
     i
   }
   begun <- proc.time()[["elapsed"]]
