@@ -7,7 +7,8 @@
 # the package; `wires`, what is known of the nodes of clusters; `reading`, whether a message of one is
 # being read; `abandoned` and `abandoned_remote`, runs on clusters that nobody has any more and that are to be stopped;
 # `delayedarray`, the environment of the methods for that package; `servers`, the fork servers by what they have
-# loaded; `analyses`, which names code takes from elsewhere, by the code; `places`, classes of which it is
+# loaded; `analyses`, which names code takes from elsewhere, by the code; `tables`, what was
+# found in the S3 methods of a namespace; `places`, classes of which it is
 # known that there is an executor for them; `defaults`, what par_control() gives without arguments;
 # `master`, of a node of a cluster, its connection to the session and the socket of that, list(id, socket);
 # `h5_caches`, caches of matrices in files, by their id; of a worker that stands ready between runs `settings`,

@@ -1,10 +1,10 @@
 # What the code of a task finds in the workspace and in attached packages. Workers that were not
 # forked have neither.
 
-# list(variables, packages, unsent): the variables of the workspace that the functions and expressions in the list
+# list(variables, packages, unsent, registered): the variables of the workspace that the functions and expressions in the list
 # `code`, and in what its other objects hold, use, those that they use included, and its methods and classes, of which
-# code shows no name; the packages to attach, as they are on the search path; the names of all other variables. `env`
-# is where expressions are evaluated, NULL the workspace.
+# code shows no name; the packages to attach, as they are on the search path; the names of all other variables; what
+# registered_methods() gives. `env` is where expressions are evaluated, NULL the workspace.
 globals_of <- function(code, env = NULL) {
   if (!has_globals()) {
     warning(warning_globals())
@@ -27,6 +27,8 @@ globals_of <- function(code, env = NULL) {
     }
     globals_push(found, code[!is_code])
     for (name in workspace_methods(workspace)) globals_add(found, name, globalenv())
+    registered <- registered_methods()
+    for (method in registered) globals_scan(found, method$method, environment(method$method))
     globals_drain(found)
     # What has not been looked into may need any of them.
     partly <- found$left <= 0
@@ -36,7 +38,7 @@ globals_of <- function(code, env = NULL) {
   })
   list(
     variables = found$variables, packages = in_search_order(setdiff(found$homes, c("", "workspace"))),
-    unsent = setdiff(workspace, names(found$variables))
+    unsent = setdiff(workspace, names(found$variables)), registered = registered
   )
 }
 
@@ -383,17 +385,24 @@ workspace_methods <- function(names) {
   c(methods, classes, intersect(tables, names))
 }
 
-# Functions of no package that registerS3method() has made methods of generics of packages, by their names there.
+# Functions of no package that registerS3method() has made methods of generics of packages, by their names: each with
+# the namespace that has the generic. A table of methods that is as it was is not looked through again.
 registered_methods <- function() {
-  homes <- c(list(.BaseNamespaceEnv), lapply(setdiff(loadedNamespaces(), "base"), asNamespace))
-  found <- lapply(homes, function(home) {
+  found <- lapply(loadedNamespaces(), function(name) {
+    home <- asNamespace(name)
     table <- home[[".__S3MethodsTable__."]]
     if (!is.environment(table)) {
       return(NULL)
     }
     methods <- as.list.environment(table, all.names = TRUE)
-    its_own <- vapply(methods, function(f) identical(environment(f), home), NA)
-    Filter(is_unpackaged, methods[!its_own])
+    known <- the$tables[[name]]
+    if (!identical(known$methods, methods)) {
+      its_own <- vapply(methods, function(f) identical(environment(f), home), NA)
+      foreign <- Filter(is_unpackaged, methods[!its_own])
+      known <- list(methods = methods, found = lapply(foreign, function(method) list(home = name, method = method)))
+      the$tables[[name]] <- known
+    }
+    known$found
   })
   found <- do.call(c, found)
   found[order(as.character(names(found)), method = "radix")]

@@ -5,7 +5,7 @@ job_of <- function(plan) {
   list(
     loop = plan$loop, control = plan$control, seed = plan$seed, share = plan$share,
     variables = globals$variables, packages = globals$packages, unsent = globals$unsent,
-    rng_kind = rng_element_kind()
+    registered = globals$registered, rng_kind = rng_element_kind()
   )
 }
 
@@ -45,6 +45,7 @@ job_set <- function(job) {
   attach_for(job$packages)
   undo$search <- search()
   workspace_set(job$variables)
+  undo$registered <- methods_set(job$registered)
   set_options(job$settings$options)
   evaluator$unsent <- job$unsent
   rng_use(NULL, job$rng_kind)
@@ -55,12 +56,31 @@ job_set <- function(job) {
 
 job_reset <- function(undo) {
   evaluator$unsent <- NULL
+  methods_set(undo$registered)
   workspace_reset(undo$variables)
   rng_restore(undo$rng)
   restore_env(undo$env)
   options(mc.cores = undo$cores)
   if (!is.null(undo$search)) search_set(undo$search)
   settings_restore(undo$settings, setdiff(loadedNamespaces(), undo$loaded))
+}
+
+# Registers methods as registered_methods() has them, NULL for one that is to go; returns what was there before. A
+# namespace that cannot be loaded here has no generic that anything could call.
+methods_set <- function(methods) {
+  for (k in seq_along(methods)) {
+    name <- names(methods)[[k]]
+    table <- tryCatch(asNamespace(methods[[k]]$home)[[".__S3MethodsTable__."]], error = function(e) NULL)
+    if (is.null(table)) next
+    method <- methods[[k]]$method
+    methods[[k]]["method"] <- list(table[[name]])
+    if (!is.null(method)) {
+      assign(name, method, envir = table)
+    } else if (!is.null(table[[name]])) {
+      rm(list = name, envir = table)
+    }
+  }
+  methods
 }
 
 # The variables of the workspace. Its seed is kept elsewhere.

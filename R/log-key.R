@@ -267,7 +267,7 @@ key_methods <- function() {
   methods <- stats::setNames(lapply(names, get, envir = globalenv(), inherits = FALSE), names)
   tables <- startsWith(names, ".__T__") & vapply(methods, is.environment, NA)
   methods[tables] <- lapply(methods[tables], key_variables)
-  c(methods, registered_methods())
+  c(methods, lapply(registered_methods(), `[[`, "method"))
 }
 
 # What numbers, dates and strings become as text, how text is compared, and what models take for granted.

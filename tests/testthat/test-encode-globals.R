@@ -99,6 +99,20 @@ test_that("names that R has, too, mean what they mean in the workspace, also whe
   expect_match(conditionMessage(e), "rg_farther.*clusterExport")
 })
 
+test_that("methods that were registered in the session are registered in a worker for the time of a call", {
+  local_workspace()
+  in_workspace(rg_word <- function() "mine")
+  registerS3method("format", "rg_sent", in_workspace(function(x, ...) rg_word()))
+  withr::defer(rm("format.rg_sent", envir = get(".__S3MethodsTable__.", baseenv())))
+  there <- in_workspace(function(i) format(structure(i, class = "rg_sent")))
+  pool <- local_pool(1L)
+  expect_identical(par_lapply(1:2, there, .on = pool, .control = unseeded), list("mine", "mine"))
+  left <- in_workspace(function(i) exists("format.rg_sent", envir = get(".__S3MethodsTable__.", baseenv())))
+  rm("format.rg_sent", envir = get(".__S3MethodsTable__.", baseenv()))
+  withr::defer(registerS3method("format", "rg_sent", function(x, ...) "")) # the handler above removes it
+  expect_identical(par_lapply(1, left, .on = pool, .control = unseeded), list(FALSE))
+})
+
 end_servers()
 
 test_that("nothing is left behind", {
