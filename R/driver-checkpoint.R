@@ -64,15 +64,11 @@ checkpoint_seed <- function(point, seed, call) {
     return(seed)
   }
   taken <- isTRUE(point$setting) && isTRUE(before$setting)
-  same_seed <- taken || identical(list(point$setting, seed), list(before$setting, before$seed))
+  # Its first word is the kind of generator, which is one of the settings.
+  same_seed <- taken || identical(list(point$setting, seed[-1L]), list(before$setting, before$seed[-1L]))
   changes <- c(
     if (!identical(before$code, point$code)) checkpoint_changes(facts$parts, point$parts),
-    if (!same_seed) {
-      # The same number gives the same stream: what differs is what draws from it.
-      if (identical(point$setting, before$setting)) "the kind of generator (`RNGkind()`)" else "the seed"
-    } else if (!identical(before$again, point$again)) {
-      "`retry_seed`"
-    }
+    if (!same_seed) "the seed" else if (!identical(before$again, point$again)) "`retry_seed`"
   )
   if (length(changes) > 0L) {
     count <- sum(log$records$type != log_types[["call"]])

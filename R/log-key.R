@@ -270,14 +270,15 @@ key_methods <- function() {
   c(methods, lapply(registered_methods(), `[[`, "method"))
 }
 
-# What numbers, dates and strings become as text, how text is compared, and what models take for granted.
+# What numbers, dates and strings become as text, how text is compared, what models take for granted, and the kind
+# of generator, which set.seed() in an element does not say.
 key_settings <- function() {
   names <- c(
     "OutDec", "contrasts", "digits", "digits.secs", "encoding", "na.action", "scipen", "stringsAsFactors", "ts.eps",
     "useFancyQuotes"
   )
   zone <- format(.POSIXct(seq(0, 2e9, length.out = 50L)), "%z %Z")
-  c(stats::setNames(lapply(names, getOption), names), as.list(settings_locale()), list(TZ = zone))
+  c(stats::setNames(lapply(names, getOption), names), as.list(settings_locale()), list(TZ = zone, RNGkind = rng_kind()))
 }
 
 # Which of them differ, in words; nothing if they are equal.
