@@ -7,12 +7,10 @@ as_failed <- function(cnd) {
   cnd
 }
 
-# Of a list of them: those of a run have few classes.
 all_as_failed <- function(errors) {
-  of <- lapply(errors, class)
-  distinct <- unique(of)
-  marked <- lapply(distinct, function(class) c("regatta_failed", class))
-  .Call(ffi_conditions_reclass, errors, marked[match(of, distinct)])
+  of <- classes_of(errors)
+  marked <- lapply(of$classes, function(class) c("regatta_failed", class))
+  .Call(ffi_conditions_reclass, errors, marked[of$at])
 }
 
 is_failed <- function(x) {

@@ -189,16 +189,21 @@ count_failures <- function(errors, n) {
     error = "regatta_error_element", death = "regatta_error_death",
     timeout = "regatta_error_timeout"
   )
-  # Most errors of a run have the same classes.
-  of <- lapply(errors, class)
-  distinct <- unique(of)
-  times <- tabulate(match(of, distinct), length(distinct))
-  counts <- vapply(classes, function(class) sum(times[vapply(distinct, function(of) class %in% of, NA)]), 0L)
+  of <- classes_of(errors)
+  times <- tabulate(of$at, length(of$classes))
+  counts <- vapply(classes, function(class) sum(times[vapply(of$classes, function(of) class %in% of, NA)]), 0L)
   counts <- counts[counts > 0L]
   kinds <- sprintf("%d %s%s", counts, names(counts), ifelse(counts == 1L, "", "s"))
   sprintf(
     "%d of %.0f elements failed: %s", length(errors), as.double(n), paste(kinds, collapse = ", ")
   )
+}
+
+# Errors of a run have few classes: `classes`, and of each error which of these it has, `at`.
+classes_of <- function(errors) {
+  first <- .Call(ffi_conditions_first_of_class, errors)
+  distinct <- unique(first)
+  list(classes = lapply(errors[distinct], class), at = match(first, distinct))
 }
 
 error_memory <- function(requested, available, in_run = TRUE, call = NULL) {

@@ -24,6 +24,35 @@ static SEXP entry(SEXP field, R_xlen_t k) {
   }
 }
 
+/* Strings are the same if they are one object: R keeps one of each. */
+static int are_same(SEXP a, SEXP b) {
+  if (a == b) return 1;
+  if (TYPEOF(a) != STRSXP || TYPEOF(b) != STRSXP || XLENGTH(a) != XLENGTH(b)) return 0;
+  for (R_xlen_t i = 0; i < XLENGTH(a); i++) {
+    if (STRING_ELT(a, i) != STRING_ELT(b, i)) return 0;
+  }
+  return 1;
+}
+
+SEXP ffi_conditions_first_of_class(SEXP conditions) {
+  enum { KNOWN_MAX = 64 };
+  SEXP known[KNOWN_MAX]; /* attributes of conditions, which protect them */
+  int at[KNOWN_MAX], count = 0;
+  SEXP first = PROTECT(Rf_allocVector(INTSXP, XLENGTH(conditions)));
+  for (R_xlen_t k = 0; k < XLENGTH(conditions); k++) {
+    SEXP class = Rf_getAttrib(VECTOR_ELT(conditions, k), R_ClassSymbol);
+    int i = 0;
+    while (i < count && !are_same(known[i], class)) i++;
+    INTEGER(first)[k] = i < count ? at[i] : (int)k + 1;
+    if (i == count && count < KNOWN_MAX) {
+      known[count] = class;
+      at[count++] = (int)k + 1;
+    }
+  }
+  UNPROTECT(1);
+  return first;
+}
+
 SEXP ffi_conditions_reclass(SEXP conditions, SEXP classes) {
   SEXP all = PROTECT(Rf_shallow_duplicate(conditions));
   for (R_xlen_t k = 0; k < XLENGTH(all); k++) {

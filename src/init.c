@@ -64,6 +64,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_cluster_worker_restore, 0),
     ENTRY(ffi_cluster_worker_run, 3),
     ENTRY(ffi_compress_chars, 5),
+    ENTRY(ffi_conditions_first_of_class, 1),
     ENTRY(ffi_conditions_reclass, 2),
     ENTRY(ffi_conditions_vary, 2),
     ENTRY(ffi_crypto_available, 0),

@@ -308,6 +308,18 @@ test_that("what the session makes of messages alone is what it makes of whole er
   }
 })
 
+test_that("failures are counted and marked by their classes, however many of these there are", {
+  kinds <- c("regatta_error_element", "regatta_error_death", "regatta_error_timeout")
+  errors <- lapply(1:300, function(i) {
+    structure(list(message = "no"), class = c(kinds[[i %% 3 + 1]], paste0("c", i %/% 2 %% 100), "condition"))
+  })
+  expect_identical(all_as_failed(errors), lapply(errors, as_failed))
+  expect_identical(
+    count_failures(errors, 300), "300 of 300 elements failed: 100 errors, 100 deaths, 100 timeouts"
+  )
+  expect_identical(all_as_failed(list()), list())
+})
+
 test_that("an error that is like one which the session has not is a damaged one", {
   run <- list2env(list(
     n = 2L, status = c(0L, 0L), done = 0, failed = 0, told = list(list(number = "1")), tasks = tasks_new(2L),
@@ -323,17 +335,17 @@ test_that("an error that is like one which the session has not is a damaged one"
 
 test_that("values and failures come in any order, and each stands in its place", {
   for (control in list(two_workers(errors = "collect"), two_workers(errors = "collect", retries = 1L))) {
-    value <- suppressWarnings(par_lapply(1:3000, function(i) {
+    value <- suppressWarnings(par_lapply(1:700, function(i) {
       if (i %% 7 == 0) stop("seven ", i)
       if (i %% 5 == 0) log(-1:1, "a")
       if (i %% 3 == 0) warning("three")
       i
     }, .control = control))
-    failed <- 1:3000 %% 7 == 0 | 1:3000 %% 5 == 0
+    failed <- 1:700 %% 7 == 0 | 1:700 %% 5 == 0
     expect_identical(unname(par_failed(value)), failed)
     expect_identical(unlist(value[!failed]), which(!failed))
     expect_identical(vapply(value[failed], `[[`, 0L, "index"), which(failed))
-    seven <- which(1:3000 %% 7 == 0)
+    seven <- which(1:700 %% 7 == 0)
     said <- vapply(value[seven], function(cnd) cnd$parent$message, "")
     expect_identical(said, paste("seven", seven))
     run <- par_last()
