@@ -366,7 +366,7 @@ like_error <- function(key, shown) {
 keep_like <- function(cnd) {
   like <- evaluator$like
   if (is_message_alone(cnd)) {
-    evaluator$record <- c(like$number, cnd[["message"]])
+    evaluator$record <- c(like$number, .subset2(cnd, "message"))
     return(invisible())
   }
   if (!identical(unclass(cnd)[["call"]], like$call)) {
@@ -378,7 +378,7 @@ keep_like <- function(cnd) {
 
 # Conditions that stop() and R itself make, which have no fields of their own.
 is_message_alone <- function(cnd) {
-  identical(attributes(cnd), plain_error) && is_plain_text(cnd[["message"]])
+  identical(attributes(cnd), plain_error) && is_plain_text(.subset2(cnd, "message"))
 }
 
 plain_error <- attributes(simpleError(""))
