@@ -40,6 +40,20 @@ overwritten_record <- function() {
 }
 
 # Called from C when the descriptor of shared memory is not open any more, or on something else.
+# Called from C when this process may open no more files: each call that shares an object, and each array, has one.
+abort_files <- function(requested) {
+  limit <- .Call(ffi_regatta_info_limits, "/")[["files_soft"]]
+  ours <- length(.Call(ffi_shm_info)$owner)
+  message <- sprintf(paste(
+    "cannot have %s of shared memory: this process has as many files open as it may, %.0f (RLIMIT_NOFILE), and %d of",
+    "them are for shared objects. Each call of `shm_share()` and each array takes one: share what belongs together by",
+    "one call, as a list, or raise `ulimit -n` in the shell that starts R."
+  ), format_bytes(requested), limit, ours)
+  signal_error(new_error(
+    "regatta_error_memory", message, requested = as.double(requested), available = NA_real_
+  ))
+}
+
 abort_descriptor <- function(requested) {
   message <- sprintf(paste(
     "cannot write %s to shared memory: its file descriptor was closed in process %d, and may be",

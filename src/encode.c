@@ -267,12 +267,24 @@ static void abort_descriptor(int64_t requested) {
   UNPROTECT(1);
 }
 
+void rg_encode_abort_files(int64_t requested) {
+  rg_call_r("abort_files", 1, PROTECT(Rf_ScalarReal((double)requested)));
+  UNPROTECT(1);
+}
+
+int rg_encode_may_try_again(rg_region_status status) {
+  if (status != RG_REGION_FULL && !(status == RG_REGION_SYSTEM && errno == EMFILE)) return 0;
+  R_gc();
+  return 1;
+}
+
 void rg_encode_full(rg_arena_status status, rg_arena_need need, int in_run) {
   if (status == RG_ARENA_OVERWRITTEN) {
     rg_call_r("abort_overwritten", 1, PROTECT(Rf_ScalarLogical(FALSE)));
     UNPROTECT(1);
   }
   if (status == RG_ARENA_SYSTEM && errno == EBADF) abort_descriptor(need.requested);
+  if (status == RG_ARENA_SYSTEM && errno == EMFILE) rg_encode_abort_files(need.requested);
   if (status == RG_ARENA_SYSTEM) {
     Rf_error("cannot write %.0f bytes to shared memory: %s", (double)need.requested,
              strerror(errno));

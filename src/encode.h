@@ -42,6 +42,13 @@ void rg_encode_full(rg_arena_status status, rg_arena_need need, int in_run);
 /* The same for a region, unless all is well. */
 void rg_encode_check(rg_region_status status, int64_t requested, int64_t available);
 
+/* Whether something may succeed now that has not: room, or a descriptor, may have been in vectors that nobody uses any
+   more and that R had not collected. */
+int rg_encode_may_try_again(rg_region_status status);
+
+/* The error of a process that may open no more files. */
+void rg_encode_abort_files(int64_t requested);
+
 /* encode-names.c */
 SEXP ffi_encode_names(SEXP streams, SEXP names);
 

@@ -21,10 +21,7 @@ static SEXP new_array(SEXPTYPE type, R_xlen_t length, int64_t limit, rg_live kin
   int64_t size = bytes_of(type, length);
   rg_region *region;
   rg_region_status status = rg_region_create(size, limit, &region, available);
-  if (status == RG_REGION_FULL) {
-    R_gc(); /* room may lie in what nobody uses any more */
-    status = rg_region_create(size, limit, &region, available);
-  }
+  if (rg_encode_may_try_again(status)) status = rg_region_create(size, limit, &region, available);
   rg_encode_check(status, size, *available);
   SEXP pointer = PROTECT(rg_shm_view_of_region(region, 0, size, length, kind));
   SEXP x = PROTECT(rg_shm_vector_new(pointer, type));

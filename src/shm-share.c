@@ -20,11 +20,9 @@ typedef struct {
   int64_t share_from;
 } share_run;
 
-/* Room may lie in vectors that nobody uses any more and that R has not collected yet. */
 static rg_region_status extend(share_run *run, int64_t size, int64_t *offset, int64_t *available) {
   rg_region_status status = rg_region_extend(run->region, size, run->limit, offset, available);
-  if (status != RG_REGION_FULL) return status;
-  R_gc();
+  if (!rg_encode_may_try_again(status)) return status;
   return rg_region_extend(run->region, size, run->limit, offset, available);
 }
 
@@ -33,7 +31,9 @@ static SEXP store_in_region(SEXP x, const rg_piece *pieces, int count, void *dat
   int64_t offset, available = 0, size = 0;
   for (int i = 0; i < count; i++) size += pieces[i].size;
   if (!run->region) {
-    rg_encode_check(rg_region_begin(&run->region), size, 0);
+    rg_region_status status = rg_region_begin(&run->region);
+    if (rg_encode_may_try_again(status)) status = rg_region_begin(&run->region);
+    rg_encode_check(status, size, 0);
   }
   rg_encode_check(extend(run, size, &offset, &available), size, available);
   for (int64_t at = offset, i = 0; i < count; at += pieces[i++].size) {

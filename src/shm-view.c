@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "call-r.h"
+#include "encode.h"
 #include "sys-memory.h"
 
 typedef enum { HANDLE_ARENA = 0x41484752, HANDLE_REGION = 0x52484752 } handle_form;
@@ -344,6 +345,7 @@ void rg_shm_view_refuse(rg_region_status status, const rg_region_key *key) {
              "damaged or forged",
              (long long)key->pid);
   default:
+    if (errno == EMFILE) rg_encode_abort_files(key->size);
     Rf_error("cannot attach %.1f MB of shared memory of process %lld: %s", mb,
              (long long)key->pid, strerror(errno));
   }
@@ -356,6 +358,9 @@ static SEXP resolve_region(const rg_handle *handle, const rg_shm_view_maker *mak
   }
   check_span(handle, handle->key.size, maker);
   rg_region_status status = rg_region_attach(&handle->key, handle->live != RG_LIVE_NOT, &region);
+  if (rg_encode_may_try_again(status)) {
+    status = rg_region_attach(&handle->key, handle->live != RG_LIVE_NOT, &region);
+  }
   if (status != RG_REGION_OK) rg_shm_view_refuse(status, &handle->key);
   /* A lock or counter is no value: a copy would be of no use. */
   if (!wants_copy(maker) || handle->live > RG_LIVE_ARRAY) {

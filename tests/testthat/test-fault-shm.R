@@ -84,6 +84,24 @@ test_that("the size of what others map cannot be changed, nor what is frozen", {
   expect_identical(got$array, 1L)
 })
 
+test_that("many shared objects take no more descriptors than there are, or say so", {
+  skip_unless_command("prlimit")
+  got <- fault_run(function() {
+    share <- function(n) lapply(seq_len(n), function(i) shm_share(rep(i + 0, 100), min = 0))
+    # What nobody uses any more takes none.
+    for (i in 1:600) shm_share(i + 0, min = 0)
+    error <- tryCatch(share(400), regatta_error_memory = function(e) c(conditionMessage(e), e$requested))
+    # Nor do the parts of an object that is shared by one call, here and in the process that reads it.
+    all <- shm_share(lapply(1:5000, function(i) rep(i + 0, 10)), min = 0)
+    again <- unserialize(with_shm_handles(serialize(all, NULL)))
+    list(error = error, same = identical(again[[5000]], rep(5000, 10)), free = length(share(10)))
+  }, wrap = c("prlimit", "--nofile=256:256"))$value
+  expect_match(got$error[[1L]], "as many files open as it may, 256 .*, and 2[0-9]{2} of them are for shared objects")
+  expect_identical(got$error[[2L]], "800")
+  expect_true(got$same)
+  expect_identical(got$free, 10L)
+})
+
 test_that("the label of a file in memory tells what it is", {
   skip_unless_linux()
   got <- fault_run(function() {
