@@ -131,7 +131,8 @@ parse_bytes <- function(x) {
   if (!grepl(pattern, x, ignore.case = TRUE, perl = TRUE)) {
     return(if (grepl("^\\s*inf\\s*$", x, ignore.case = TRUE)) Inf else NA_real_)
   }
-  part <- function(k) sub(pattern, paste0("\\", k), x, ignore.case = TRUE, perl = TRUE)
+  # As text a number goes by the option `scipen`.
+  part <- function(k) sub(pattern, sprintf("\\%d", k), x, ignore.case = TRUE, perl = TRUE)
   power <- match(tolower(part(2)), c("", "k", "m", "g", "t", "p")) - 1
   binary <- nzchar(part(3))
   if (power == 0 && binary) {

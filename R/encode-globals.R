@@ -1,10 +1,10 @@
 # What the code of a task finds in the workspace and in attached packages. Workers that were not
 # forked have neither.
 
-# list(variables, packages, unsent, registered): the variables of the workspace that the functions and expressions in the list
-# `code`, and in what its other objects hold, use, those that they use included, and its methods and classes, of which
-# code shows no name; the packages to attach, as they are on the search path; the names of all other variables; what
-# registered_methods() gives. `env` is where expressions are evaluated, NULL the workspace.
+# list(variables, packages, unsent, registered): the variables of the workspace that the functions and expressions in
+# the list `code`, and in what its other objects hold, use, those that they use included, and its methods and classes,
+# of which code shows no name; the packages to attach, as they are on the search path; the names of all other variables;
+# what registered_methods() gives. `env` is where expressions are evaluated, NULL the workspace.
 globals_of <- function(code, env = NULL) {
   if (!has_globals()) {
     warning(warning_globals())
@@ -170,6 +170,10 @@ globals_look <- function(found, x) {
     globals_scan(found, x, if (is.environment(env)) env else globalenv())
   } else if (type == "environment" && globals_seen(found, x)) {
     return(invisible())
+  }
+  # The class that another one of R6 inherits from is code there.
+  if (type == "environment" && inherits(x, "R6ClassGenerator") && is.language(x$inherit)) {
+    globals_scan(found, call("(", x$inherit), x$parent_env)
   }
   globals_push(found, globals_marks(x))
   parts <- globals_parts(x)

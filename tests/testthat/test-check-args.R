@@ -109,6 +109,11 @@ test_that("sizes are read with decimal, binary and bare units", {
   }
 })
 
+test_that("sizes do not depend on how the session writes numbers", {
+  withr::local_options(scipen = -5, digits = 3, OutDec = ",")
+  expect_identical(par_control(memory = "1.5GB")$memory, 1.5e9)
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })

@@ -95,7 +95,8 @@ test_that("names that R has, too, mean what they mean in the workspace, also whe
   first <- in_workspace(function(x) x[[6001]][[1]](1))
   sent <- names(regatta:::globals_of(list(first, many))$variables)
   expect_true(all(c("sd", "pi", "letters") %in% sent) && !"rg_farther" %in% sent)
-  e <- expect_error(par_lapply(1, function(i, f) f(many), first, .on = local_pool(), .control = unseeded), class = "regatta_error_element")
+  run <- function() par_lapply(1, function(i, f) f(many), first, .on = local_pool(), .control = unseeded)
+  e <- expect_error(run(), class = "regatta_error_element")
   expect_match(conditionMessage(e), "rg_farther.*clusterExport")
 })
 
@@ -111,6 +112,17 @@ test_that("methods that were registered in the session are registered in a worke
   rm("format.rg_sent", envir = get(".__S3MethodsTable__.", baseenv()))
   withr::defer(registerS3method("format", "rg_sent", function(x, ...) "")) # the handler above removes it
   expect_identical(par_lapply(1, left, .on = pool, .control = unseeded), list(FALSE))
+})
+
+test_that("a class of R6 brings the one that it inherits from", {
+  skip_if_not_installed("R6")
+  local_workspace()
+  in_workspace({
+    RgBase <- R6::R6Class("RgBase", public = list(n = 1))
+    RgDerived <- R6::R6Class("RgDerived", inherit = RgBase)
+  })
+  there <- in_workspace(function(i) RgDerived$new()$n)
+  expect_setequal(names(regatta:::globals_of(list(there))$variables), c("RgBase", "RgDerived"))
 })
 
 end_servers()
