@@ -133,11 +133,12 @@ static const void *data_of(SEXP x) {
   return view ? view->data : rg_shm_view_read(R_altrep_data1(x));
 }
 
+/* Rcpp >= 1.1.1 writes through pointers for reading, too. */
 static void *shm_Dataptr(SEXP x, Rboolean writable) {
   SEXP pointer = R_altrep_data1(x);
   const void *data = rg_shm_view_read(pointer);
-  int in_place = rg_shm_view_get(pointer)->state == RG_VIEW_LIVE && says_live(x);
-  return writable && !in_place ? rg_shm_view_write(pointer) : (void *)data;
+  if (rg_shm_view_get(pointer)->state == RG_VIEW_LIVE && (!writable || says_live(x))) return (void *)data;
+  return rg_shm_view_write(pointer);
 }
 
 /* R duplicates what it is about to hand to `[<-`, whose method for arrays writes to the array itself.

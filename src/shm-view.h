@@ -14,11 +14,11 @@
  *
  * A view has one state, and rg_shm_view_state() is the only function that asks about it:
  *
- *   PRISTINE  Nobody has been given a pointer to write through: the vector is what stands in
+ *   PRISTINE  Nobody has been given a pointer that he may keep: the vector is what stands in
  *             shared memory, and its handle says all.
- *   LENT      Somebody has. R asks for such a pointer also where it only reads (INTEGER(x) does, and
- *             so do match() and order()). Whether it was used is found out each time the state is
- *             asked for: frozen memory is mapped privately, and the system says whether it made a
+ *   LENT      Somebody has. Most only read, whatever they have asked for: INTEGER(x) asks for a pointer to write
+ *             through, as match() and order() do, and Rcpp >= 1.1.1 writes through one that is for reading.
+ *             Whether it was written through is found out each time the state is asked for: frozen memory is mapped privately, and the system says whether it made a
  *             private copy of a page; strings are compared with those that were made of the memory.
  *             Without an answer of the system the vector counts as changed.
  *   CHANGED   It differs from what stands in shared memory, or may: its data travel.
@@ -29,7 +29,7 @@
  *   made of a file                 CHANGED: no handle leads to it
  *   made of an array               LIVE
  *   R duplicates LIVE or LOOK      LOOK; R duplicates any other: no shared vector any more
- *   a pointer to write through     PRISTINE -> LENT, LOOK -> CHANGED, with a copy of its own
+ *   a pointer to the data          PRISTINE -> LENT, LOOK -> CHANGED, with a copy of its own
  *   it is found to have been used  LENT -> CHANGED
  *   a string is set by R           any -> CHANGED
  *

@@ -21,10 +21,14 @@ shm_other <- function(kind) {
   )
 }
 
-# C code that writes to its argument, as packages do that work by reference.
-shm_poke <- function(env = parent.frame()) {
-  library <- fault_compile("
-    #include <Rinternals.h>
+# C code that writes to its argument, as packages do that work by reference: with `by` "read" through a pointer for
+# reading, as Rcpp >= 1.1.1 does.
+shm_poke <- function(by = "write", env = parent.frame()) {
+  pointers <- if (by == "read") {
+    sprintf("#define %s(x) ((%s *)DATAPTR_RO(x))", c("LOGICAL", "INTEGER", "REAL", "COMPLEX", "RAW"),
+      c("int", "int", "double", "Rcomplex", "Rbyte"))
+  }
+  library <- fault_compile(c("#include <Rinternals.h>", pointers, "
     SEXP poke(SEXP x, SEXP at, SEXP value) {
       R_xlen_t i = (R_xlen_t)Rf_asReal(at) - 1;
       switch (TYPEOF(x)) {
@@ -36,7 +40,7 @@ shm_poke <- function(env = parent.frame()) {
       case STRSXP: SET_STRING_ELT(x, i, STRING_ELT(value, 0)); break;
       }
       return x;
-    }", "poke", env = env)
+    }"), "poke", env = env)
   dll <- dyn.load(library)
   withr::defer(dyn.unload(library), envir = env, priority = "first")
   symbol <- getNativeSymbolInfo("poke", dll)
@@ -44,7 +48,7 @@ shm_poke <- function(env = parent.frame()) {
 }
 
 # Each changes element `at` of x to `value`, or an attribute, and returns what the caller sees.
-shm_changes <- function(poke) {
+shm_changes <- function(poke, poke_read) {
   c(
     list(
       `[<-` = function(x, at, value) {
@@ -65,6 +69,7 @@ shm_changes <- function(poke) {
         x
       },
       `in C` = poke,
+      `in C, by a pointer for reading` = poke_read,
       `in C, twice` = function(x, at, value) poke(poke(x, at, value), 1L, value),
       `with names, then in C` = function(x, at, value) {
         names(x) <- seq_along(x)

@@ -80,7 +80,7 @@ test_that("no sequence of changes and ways gives another value than that of ordi
   poke <- shm_poke()
   routes <- shm_routes(cluster)
   # Changes in a worker and on a node as well.
-  changes <- c(shm_changes(poke), list(
+  changes <- c(shm_changes(poke, shm_poke("read")), list(
     `in a worker` = function(x, at, value) {
       par_value(par_call(poke(x, at, value), .control = two_workers(workers = 1L, shm_min = 0)))
     },

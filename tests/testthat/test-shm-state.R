@@ -22,9 +22,8 @@ origins <- list(
 
 test_that("a changed vector of any type travels as what its holder sees", {
   turn <- 0L
-  poke <- shm_poke()
   routes <- shm_routes()
-  changes <- shm_changes(poke)
+  changes <- shm_changes(shm_poke(), shm_poke("read"))
   wrong <- character()
   for (kind in shm_kinds) {
     plain <- shm_example(kind)
@@ -53,7 +52,7 @@ test_that("a changed vector of any type travels as what its holder sees", {
 })
 
 test_that("what is changed inside of a list, a data frame, an attribute or a slot travels so", {
-  poke <- shm_poke()
+  pokes <- list(poke = shm_poke(), `poke by a pointer for reading` = shm_poke("read"))
   setClass("slotted", representation(v = "ANY"), where = globalenv())
   withr::defer(removeClass("slotted", where = globalenv()))
   holders <- list(
@@ -79,11 +78,11 @@ test_that("what is changed inside of a list, a data frame, an attribute or a slo
     value <- shm_other(kind)
     for (holder in names(holders)) {
       parts <- holders[[holder]]
-      for (by in c("poke", "assign")) {
+      for (by in c(names(pokes), "assign")) {
         held <- shm_share(parts[[1L]](plain), min = 0)
         inner <- parts[[2L]](held)
-        if (by == "poke") {
-          poke(inner, 3L, value)
+        if (by %in% names(pokes)) {
+          pokes[[by]](inner, 3L, value)
         } else {
           inner[3L] <- value
         }
@@ -109,7 +108,7 @@ test_that("strings that were changed in place are sent", {
 })
 
 test_that("a worker's and a node's changes come back, and nobody else sees them", {
-  poke <- shm_poke()
+  pokes <- list(shm_poke(), shm_poke("read"))
   withr::local_preserve_seed()
   cluster <- parallel::makePSOCKcluster(1L)
   withr::defer(parallel::stopCluster(cluster))
@@ -121,7 +120,7 @@ test_that("a worker's and a node's changes come back, and nobody else sees them"
     expected <- replace(plain, 2L, value)
     vectors <- lapply(origins, function(origin) origin(plain)[[1L]])
     in_workers <- par_lapply(1:2, function(i) {
-      for (x in vectors) poke(x, 2L, value)
+      for (x in vectors) pokes[[i]](x, 2L, value)
       vectors
     }, .control = control)
     on_node <- par_lapply(1L, function(i) {
@@ -139,7 +138,7 @@ test_that("a worker's and a node's changes come back, and nobody else sees them"
       x <- vectors[[origin]]
       got <- lapply(in_workers, function(one) one[[origin]])
       expect_identical(got, list(expected, expected), info = paste(kind, origin))
-      expect_identical(par_value(par_call(poke(x, 2L, value), .control = control)), expected)
+      for (poke in pokes) expect_identical(par_value(par_call(poke(x, 2L, value), .control = control)), expected)
       expect_identical(parallel::clusterCall(cluster, change, x, value)[[1L]], expected)
       expect_identical(on_node[[origin]], expected, info = paste(kind, origin))
       expect_identical(x, plain, info = paste(kind, origin))
@@ -221,9 +220,8 @@ test_that("what Rcpp writes in place travels", {
 })
 
 test_that("results that stand on the same memory do not change with each other", {
-  poke <- shm_poke()
   control <- two_workers(shm_min = 0)
-  for (kind in shm_kinds) {
+  for (poke in list(shm_poke(), shm_poke("read"))) for (kind in shm_kinds) {
     plain <- shm_example(kind)
     value <- shm_other(kind)
     first <- par_lapply(1L, function(i) plain, .control = control)[[1L]]
@@ -262,6 +260,29 @@ test_that("who was alone on a result when it was lent cannot write to a later on
   })
   expect_identical(x[[1L]], -1)
   expect_identical(later, as.double(1:20000))
+})
+
+test_that("a duplicate of an array is code's own that writes to it, by whatever pointer", {
+  # As Rcpp::clone() does.
+  clone <- function(pointer) {
+    library <- fault_compile(sprintf("
+      #include <Rinternals.h>
+      SEXP clone(SEXP x) {
+        SEXP copy = PROTECT(Rf_duplicate(x));
+        ((double *)%s(copy))[0] = -1;
+        UNPROTECT(1);
+        return copy;
+      }", pointer), "clone", env = parent.frame())
+    dll <- dyn.load(library)
+    withr::defer_parent(dyn.unload(library))
+    getNativeSymbolInfo("clone", dll)
+  }
+  for (symbol in list(clone("DATAPTR"), clone("DATAPTR_RO"))) {
+    x <- shm_array(4L)
+    x[] <- 1:4
+    expect_identical(.Call(symbol, x)[1:4], c(-1, 2, 3, 4))
+    expect_identical(x[], c(1, 2, 3, 4))
+  }
 })
 
 test_that("what was only read is still a handle", {
