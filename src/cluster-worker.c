@@ -288,6 +288,7 @@ SEXP ffi_cluster_worker_begin(SEXP wanted, SEXP near) {
   rg_process_adopt();
   rg_process_children_note(&worker.others);
   rg_region_note_known(Rf_asLogical(near) == TRUE);
+  rg_evaluator_hear_interrupts(1);
   for (int s = 0; s < RG_STREAMS; s++) {
     worker.sent[s] = 0;
     if (LOGICAL(wanted)[s] != TRUE) continue;
@@ -300,6 +301,7 @@ SEXP ffi_cluster_worker_begin(SEXP wanted, SEXP near) {
 
 SEXP ffi_cluster_worker_end(void) {
   end_programs();
+  rg_evaluator_hear_interrupts(0);
   ffi_cluster_worker_restore();
   for (int s = 0; s < RG_STREAMS; s++) rg_fd_close(&worker.file[s]);
   return R_NilValue;

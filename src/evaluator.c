@@ -1,5 +1,6 @@
 #include "evaluator.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -263,3 +264,20 @@ SEXP ffi_evaluator_cancelled(void) {
 
 /* Of an error: whether the element had returned, and its value cannot be sent. */
 SEXP ffi_evaluator_is_sending(void) { return Rf_ScalarLogical(evaluator.element >= 0 && evaluator.sending); }
+
+/* R's; of its headers only those for graphics devices have it. */
+extern int R_interrupts_pending;
+
+static void note_interrupt(int number) {
+  (void)number;
+  R_interrupts_pending = 1;
+}
+
+void rg_evaluator_hear_interrupts(int hear) {
+  struct sigaction now;
+  sigaction(SIGINT, NULL, &now);
+  if (now.sa_handler != (hear ? SIG_IGN : note_interrupt)) return;
+  now.sa_handler = hear ? note_interrupt : SIG_IGN;
+  now.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &now, NULL);
+}

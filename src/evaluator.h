@@ -66,4 +66,9 @@ SEXP ffi_evaluator_pop(void);
    see evaluate_through() of R/evaluator.R. */
 SEXP ffi_evaluator_channel(SEXP functions);
 
+/* A process that a shell began in the background ignores SIGINT, and R >= 4.5 leaves it so. With TRUE, R notes it as
+   its own handler would; with FALSE it is as before. For workers while they are at a run: it is how an element is
+   ended of which nothing else is to be lost. */
+void rg_evaluator_hear_interrupts(int hear);
+
 #endif

@@ -410,6 +410,7 @@ static void set_signals(const sigset_t *before) {
   action.sa_handler = SIG_DFL;
   sigaction(SIGUSR1, &action, NULL);
   sigaction(SIGUSR2, &action, NULL);
+  rg_evaluator_hear_interrupts(1);
   rg_fork_crash_install(worker.slot ? worker.slot->crash : NULL, RG_CRASH_MAX);
   sigprocmask(SIG_SETMASK, before, NULL);
 }

@@ -227,6 +227,28 @@ test_that("one Ctrl-C ends each wait for others, and the session can go on", {
   expect_identical(got$after, list(1L, 2L, 3L))
 })
 
+test_that("an element is interrupted though the session ignores SIGINT, as a job in the background of a script", {
+  skip_unless_linux()
+  got <- fault_run(function() {
+    ended <- tempfile()
+    endless <- function(i, ended) {
+      on.exit(cat(i, "\n", file = ended, append = TRUE))
+      repeat sqrt(i)
+    }
+    environment(endless) <- globalenv()
+    control <- par_control(
+      workers = 1L, progress = FALSE, errors = "collect", dump = "no", timeout = 0.5, warnings = "drop"
+    )
+    cl <- parallel::makeCluster(1L)
+    before <- parallel::clusterCall(cl, Sys.getpid)
+    for (on in list(NULL, cl)) suppressWarnings(par_lapply(1:2, endless, ended, .on = on, .control = control))
+    after <- parallel::clusterCall(cl, Sys.getpid)
+    parallel::stopCluster(cl)
+    list(ended = scan(ended, 0L, quiet = TRUE), same_node = identical(before, after))
+  }, wrap = c("sh", "-c", "trap '' INT; exec \"$@\"", "sh"))$value
+  expect_identical(got, list(ended = c(1L, 2L, 1L, 2L), same_node = TRUE))
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
