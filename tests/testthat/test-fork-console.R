@@ -1,5 +1,10 @@
 detritus <- detritus_snapshot()
 
+# With it, as newer versions of testthat set it, R itself makes an error of browser().
+local_browser <- function(frame = parent.frame()) {
+  withr::local_envvar("_R_CHECK_BROWSER_NONINTERACTIVE_" = NA, .local_envir = frame)
+}
+
 # Runs `lines` as a script of a session, as `Rscript file` or as `R < file`. The script is longer than what a
 # stream reads at a time, so that a worker could take lines from its buffer or from the file. Each line behind
 # `lines` that is carried out leaves the number of its process.
@@ -30,6 +35,7 @@ expect_script_unread <- function(got) {
 
 test_that("the debugger ends an element and reads nothing of the session's script", {
   skip_unless_linux()
+  local_browser()
   withr::local_preserve_seed() # processx draws the number of a process
   lines <- c(
     "control <- par_control(workers = 2L, progress = FALSE, errors = 'collect', dump = 'no', stdout = 'drop')",
@@ -62,6 +68,7 @@ test_that("the debugger ends an element and reads nothing of the session's scrip
 
 test_that("the debugger ends an element of a worker that stands ready", {
   skip_unless_linux()
+  local_browser()
   pool <- local_pool(1L)
   got <- suppressWarnings(par_lapply(1:2, function(i) {
     g <- function() i
@@ -75,6 +82,7 @@ test_that("the debugger ends an element of a worker that stands ready", {
 
 test_that("the debugger ends an element whatever errors its code takes", {
   skip_unless_linux()
+  local_browser()
   f <- function(i) i
   debug(f)
   got <- tryCatch(
