@@ -75,7 +75,7 @@ h5_product <- function(m, y, memory = "64MiB") {
   total <- matrix(0, nrow(m), ncol(y), dimnames = h5_product_names(rownames(m), colnames(y)))
   for (k in seq_along(blocks$from)) {
     range <- c(blocks$from[[k]], blocks$to[[k]])
-    total <- total + as.matrix(h5_block(m, 2L, range) %*% y[seq(range[[1L]], range[[2L]]), , drop = FALSE])
+    total <- total + h5_times(h5_block(m, 2L, range), y[seq(range[[1L]], range[[2L]]), , drop = FALSE])
   }
   total
 }
@@ -89,8 +89,40 @@ h5_crossprod <- function(m, y = NULL, memory = "64MiB") {
   total <- matrix(0, ncol(m), ncol(y), dimnames = h5_product_names(colnames(m), colnames(y)))
   for (k in seq_along(blocks$from)) {
     range <- c(blocks$from[[k]], blocks$to[[k]])
-    total[seq(range[[1L]], range[[2L]]), ] <- as.matrix(h5_transpose(h5_block(m, 2L, range)) %*% y)
+    total[seq(range[[1L]], range[[2L]]), ] <- h5_times(h5_transpose(h5_block(m, 2L, range)), y)
   }
+  total
+}
+
+h5_times <- function(block, y) {
+  if (is.matrix(block)) block %*% y else h5_zeros_met(as.matrix(block %*% y), block, y)
+}
+
+# A block with itself: what is not finite in either of two columns meets the zeros of the other.
+h5_square <- function(block) {
+  if (is.matrix(block)) {
+    return(crossprod(block))
+  }
+  turned <- Matrix::t(block)
+  t(h5_zeros_met(t(h5_zeros_met(as.matrix(Matrix::crossprod(block)), turned, block)), turned, block))
+}
+
+# `total`, the sparse `a` times `y`, as R has it for dense ones: zeros that are not stored count, too; 0 * Inf is NaN,
+# 0 * NA is NA. A value of `y` meets such a zero where fewer elements that are stored meet one than `y` has of them.
+h5_zeros_met <- function(total, a, y) {
+  values <- if (is.matrix(y)) y else y@x
+  if (all(is.finite(values))) {
+    return(total)
+  }
+  a@x[] <- 1
+  zeros <- function(lost) {
+    if (is.matrix(y)) y[] <- lost + 0 else y@x <- lost + 0
+    met <- as.matrix(a %*% y)
+    met < rep(Matrix::colSums(y), each = nrow(met))
+  }
+  missing <- is.na(values) & !is.nan(values)
+  total[zeros(!is.finite(values) & !missing) & !is.na(total)] <- NaN
+  total[zeros(missing)] <- NA
   total
 }
 
@@ -108,13 +140,13 @@ h5_gram <- function(m, memory, call = rlang::caller_env()) {
   blocks <- h5_blocks(m, 1L, memory, call)
   total <- matrix(0, ncol(m), ncol(m), dimnames = h5_product_names(colnames(m), colnames(m)))
   for (k in seq_along(blocks$from)) {
-    block <- h5_block(m, 1L, c(blocks$from[[k]], blocks$to[[k]]))
-    total <- total + as.matrix(if (is.matrix(block)) crossprod(block) else Matrix::crossprod(block))
+    total <- total + h5_square(h5_block(m, 1L, c(blocks$from[[k]], blocks$to[[k]])))
   }
   total
 }
 
 h5_factor <- function(y, size, what, call = rlang::caller_env()) {
+  check_bits(y, "y", "a matrix of numbers", call)
   if (is.null(dim(y)) && is.numeric(y)) y <- matrix(y, ncol = 1L)
   if (!is.matrix(y) || !(is.numeric(y) || is.logical(y)) || nrow(y) != size) {
     abort_argument("y", y, sprintf("a matrix of numbers with %.0f rows, as many as `m` has %s", size, what),

@@ -62,6 +62,14 @@ inline bool is_missing(double x) {
   return x != x;
 }
 
+/* R's missing number: a NaN that R tells from others by its lower half. */
+inline double missing_double() {
+  const std::uint64_t bits = 0x7ff00000000007a2;
+  double value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
 /* Above 2^53 not every whole number is a double. */
 const double most_exact = 9007199254740992.0;
 

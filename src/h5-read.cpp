@@ -56,7 +56,7 @@ template <class T>
 void put(const unsigned char* line, std::size_t i, double* to, bool* rounded) {
   const T value = element_at<T>(line, i);
   if (is_missing(value) && !Number<T>::real) {
-    *to = std::numeric_limits<double>::quiet_NaN();
+    *to = missing_double();
     return;
   }
   *to = static_cast<double>(value);

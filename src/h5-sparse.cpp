@@ -458,7 +458,7 @@ void read_sparse(const SparseNames& names, std::uint64_t majors, std::uint64_t m
           const T x = element_at<T>(from, k);
           const bool missing = is_missing(x) && !Number<T>::real;
           reader.values[static_cast<std::size_t>(first - begin) + k] =
-              missing ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(x);
+              missing ? missing_double() : static_cast<double>(x);
           out.rounded |= is_rounded(x);
         }
       });

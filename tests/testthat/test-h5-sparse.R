@@ -53,6 +53,18 @@ with h5py.File(folder + "/old.h5ad", "w") as f:
     group.attrs["h5sparse_format"] = "csr"
     group.attrs["h5sparse_shape"] = np.array([cells, features])
     write(group, dense, value="f8", index="i4", pointer="i4", chunks=(64,), compression="lzf")
+# Values that are not finite, the missing number and integer of R among them.
+lost = np.concatenate([np.array([0x7FF00000000007A2], "u8").view("f8"), [np.nan, np.inf, -np.inf]])
+gaps = np.where(rng.random((9, 13)) < 0.7, 0, rng.integers(1, 5, (9, 13))).astype("f8")
+for kind, some in (("missing", lost[:1]), ("nan", lost[1:2]), ("all", lost), ("integer", [-2.0**31])):
+    x = np.where((gaps != 0) & (rng.random(gaps.shape) < 0.2), rng.choice(some, gaps.shape), gaps)
+    for layout, y in (("csr", x), ("csc", x.T)):
+        with h5py.File(folder + "/gaps-%s-%s.h5" % (kind, layout), "w") as f:
+            group = f.create_group("X")
+            group.attrs["encoding-type"] = layout + "_matrix"
+            group.attrs["shape"] = np.array(x.shape)
+            write(group, y, value="i4" if kind == "integer" else "f8", chunks=(7,))
+            f["dense"] = x.astype("i4") if kind == "integer" else x
 with h5py.File(folder + "/wrong.h5", "w") as f:
     for name in ("index", "pointers", "length", "twice", "shape"):
         group = f.create_group(name)
@@ -164,6 +176,51 @@ test_that("parts, products and blocks are those of the dense matrix", {
   expect_match(says("index"), "entry 11 of `index/indices` .* outside of the 70")
   expect_match(says("twice"), "same index twice")
   expect_match(says("length"), "has 5 entries")
+})
+
+test_that("zeros that are not stored meet what is not finite, as in a dense matrix", {
+  sparse_file("dense.h5")
+  skip_if_not_installed("Matrix")
+  withr::local_preserve_seed()
+  set.seed(5)
+  # R does not say which of NA and NaN a sum of both is, nor one of NA and of what makes NaN.
+  same <- function(found, right, mixed, label) {
+    found <- unname(found)
+    right <- unname(right) + 0
+    expect_equal(if (mixed) replace(found, is.na(found), NA) else found, if (mixed) replace(right, is.na(right), NA) else right,
+      tolerance = 1e-13, label = label)
+    if (!mixed) expect_identical(is.nan(found), is.nan(right), label = label)
+  }
+  factors <- function(size, kind) {
+    some <- switch(kind, missing = , integer = NA_real_, nan = c(NaN, Inf, -Inf), all = c(NA, NaN, Inf, -Inf))
+    y <- matrix(stats::rnorm(3 * size), size)
+    y[sample(length(y), 4L)] <- 0
+    list(finite = y, lost = replace(y, sample(length(y), 3L), sample(rep(some, 3L), 3L)))
+  }
+  for (name in list.files(files, "^gaps-")) {
+    kind <- strsplit(name, "-")[[1L]][[2L]]
+    sparse <- h5_sparse(file.path(files, name))
+    dense <- h5_matrix(file.path(files, name), "dense")
+    expect_true(anyNA(dense[]) && !all(is.na(dense[])))
+    expect_identical(is.nan(as.matrix(sparse)), is.nan(dense[]), label = name)
+    for (turned in c(FALSE, TRUE)) {
+      m <- if (turned) t(sparse) else sparse
+      x <- if (turned) t(dense) else dense
+      mixed <- kind == "all"
+      label <- paste(name, turned)
+      expect_identical(as.matrix(m), x[] + 0, label = label)
+      for (na.rm in c(FALSE, TRUE)) {
+        expect_equal(h5_stats(m, 1:2, all_stats, na.rm), h5_stats(x, 1:2, all_stats, na.rm), tolerance = 1e-13, label = label)
+      }
+      memory <- if (turned) 2^26 else 100
+      for (y in factors(ncol(m), kind)) same(h5_product(m, y, memory), x[] %*% y, mixed, label)
+      for (y in factors(nrow(m), kind)) same(h5_crossprod(m, y, memory), crossprod(x[], y), mixed, label)
+      same(h5_crossprod(m, memory = memory), crossprod(x[]), mixed, label)
+      # An element of `y` that is missing reaches every row.
+      expect_true(all(is.na(h5_product(m, replace(numeric(ncol(m)), 2L, NA)))))
+    }
+  }
+  expect_error(h5_product(sparse, structure(numeric(9), class = "integer64")), "integer64.*as.double")
 })
 
 test_that("a sparse matrix shows what it is, and goes to workers", {
