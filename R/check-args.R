@@ -150,6 +150,10 @@ describe_value <- function(x) {
   if (is.object(x) || isS4(x)) {
     return(sprintf("an object of class %s", quoted(class(x)[[1L]])))
   }
+  if (is.atomic(x) && length(dim(x)) > 1L) {
+    kind <- if (is.matrix(x)) "matrix" else "array"
+    return(sprintf("a %s %s of type %s", paste(dim(x), collapse = " x "), kind, typeof(x)))
+  }
   if (is.character(x) && length(x) == 1L && !is.na(x)) {
     return(encodeString(shorten(x, 40L), quote = "\""))
   }

@@ -70,7 +70,7 @@ plain_bindings <- function(env) {
   names <- names[names != "..." & !grepl("^\\.\\.[0-9]+$", names)]
   lazy <- rlang::env_binding_are_lazy(env, names) | rlang::env_binding_are_active(env, names)
   names <- names[!lazy]
-  missing <- vapply(names, function(name) identical(env[[name]], quote(expr = )), NA)
+  missing <- vapply(names, function(name) identical(.subset2(env, name), quote(expr = )), NA)
   names[!missing]
 }
 

@@ -7,7 +7,7 @@ h5_annotation <- function(m, margin) {
   if (!is_number(margin) || !margin %in% 1:2) {
     abort_argument("margin", margin, "1 (of rows) or 2 (of columns)")
   }
-  fields <- unclass(m)
+  fields <- h5_fields(m)
   # An error if it is not there any more: no further group need exist.
   h5_call(ffi_h5_check, h5_source(m))
   side <- if (fields$transposed) 3 - margin else margin
@@ -22,7 +22,7 @@ h5_annotation <- function(m, margin) {
 
 # The group, or datasets, for rows (1) or columns (2) of the matrix as it is in the file.
 h5_annotation_groups <- function(m, side) {
-  fields <- unclass(m)
+  fields <- h5_fields(m)
   name <- sub("^/+", "", fields$name)
   exists <- function(group) !is.null(h5_annotation_members(fields$path, group))
   if (identical(fields$format, "10x")) {

@@ -43,7 +43,7 @@ h5_blocks <- function(m, margin, memory, call = rlang::caller_env()) {
 # Rows or columns in a block: as many as fit into the memory, whole chunks if one fits.
 h5_block_width <- function(m, margin, memory) {
   each <- 8 * dim(m)[[3L - margin]]
-  fields <- unclass(m)
+  fields <- h5_fields(m)
   if (inherits(m, "h5_sparse")) each <- 12 * fields$entries / dim(m)[[margin]]
   most <- max(1, memory %/% max(each, 1))
   chunk <- fields$chunk
@@ -133,7 +133,7 @@ h5_transpose <- function(block) {
 
 h5_gram <- function(m, memory, call = rlang::caller_env()) {
   # Each block of rows has a part of every sum. A sparse matrix has one direction to be read in.
-  fields <- unclass(m)
+  fields <- h5_fields(m)
   if (inherits(m, "h5_sparse") && (fields$major == 2L) != fields$transposed) {
     return(h5_crossprod(m, as.matrix(h5_sparse_part(m, NULL, NULL)), memory))
   }

@@ -9,7 +9,7 @@ h5_cache <- function(m, budget = "1GB") {
   if (budget >= 2^62) {
     abort_argument("budget", budget, "a finite number of bytes or a size such as \"2GB\"")
   }
-  fields <- unclass(m)
+  fields <- h5_fields(m)
   others <- if (inherits(m, "h5_sparse")) h5_sparse_others(m) else character()
   pointer <- h5_call(ffi_h5_cache_new, h5_source(m), others, floor(budget), shm_limit())
   h5_cache_settle(.Call(ffi_h5_cache_changed, pointer))
@@ -18,7 +18,7 @@ h5_cache <- function(m, budget = "1GB") {
   assign(name$id, pointer, envir = the$h5_caches)
   reg.finalizer(name, h5_cache_forget)
   fields$cache <- name
-  structure(fields, class = class(m))
+  h5_object(fields, class(m))
 }
 
 # A file that is changed within one tick of its clock looks as before. So nothing is kept before the tick is
@@ -44,7 +44,7 @@ h5_cache_forget <- function(name) {
 
 # The cache of a matrix in this process, or NULL.
 h5_cache_of <- function(m) {
-  name <- unclass(m)$cache
+  name <- h5_fields(m)$cache
   if (is.environment(name)) the$h5_caches[[name$id]]
 }
 
@@ -53,7 +53,7 @@ h5_call_cached <- function(m, entry, ..., call = rlang::caller_env()) {
   cache <- h5_cache_of(m)
   value <- h5_call(entry, ..., cache, call = call)
   if (!is.null(cache) && .Call(ffi_h5_cache_info, cache)$changed) {
-    h5_cache_forget(unclass(m)$cache)
+    h5_cache_forget(h5_fields(m)$cache)
     warning(warning_h5_cache(h5_place(m)))
   }
   value
@@ -62,10 +62,10 @@ h5_call_cached <- function(m, entry, ..., call = rlang::caller_env()) {
 h5_cache_drop <- function(m) {
   h5_needed()
   check_h5_object(m)
-  fields <- unclass(m)
+  fields <- h5_fields(m)
   if (is.environment(fields$cache)) h5_cache_forget(fields$cache)
   fields$cache <- NULL
-  invisible(structure(fields, class = class(m)))
+  invisible(h5_object(fields, class(m)))
 }
 
 h5_cache_info <- function(m) {

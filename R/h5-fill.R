@@ -30,7 +30,7 @@ h5_fill_dataset <- function(verb, path, name, dim, f, type, chunk, level, shuffl
   done <- FALSE
   on.exit(if (!done) h5_undo(to, name))
   blocks <- h5_fill_blocks(plan, memory)
-  stream <- stream_new(blocks, h5_encoder(f, plan), list(), verb, user, 2^28, .on, .control)
+  stream <- stream_new(blocks, h5_encoder(f, plan, verb), list(), verb, user, 2^28, .on, .control)
   for (block in blocks) {
     at <- (c(block$rows[[1L]], block$columns[[1L]]) - 1) / plan$chunk
     count <- ceiling(c(diff(block$rows) + 1, diff(block$columns) + 1) / plan$chunk)
@@ -80,6 +80,9 @@ h5_write <- function(x, path, name, type = NULL, chunk = NULL, level = 3L, shuff
                      .on = getOption("regatta.on"), .control = getOption("regatta.control", par_control())) {
   h5_needed()
   list(path, name) # a missing one is an error of this call
+  if (is.data.frame(x)) {
+    abort_argument("x", x, "a matrix of numbers", advice = "`as.matrix()` makes one of columns that are numbers.")
+  }
   if (length(dim(x)) != 2L || (is.matrix(x) && !(is.numeric(x) || is.logical(x)))) {
     abort_argument("x", x, "a matrix of numbers")
   }
@@ -144,19 +147,20 @@ h5_fill_blocks <- function(plan, memory) {
   blocks
 }
 
-h5_encoder <- function(f, plan) {
+h5_encoder <- function(f, plan, verb) {
   force(f)
   force(plan)
+  from <- if (verb == "h5_write") c("x[rows, columns]", "be") else c("f", "return")
   function(block) {
     rows <- seq(block$rows[[1L]], block$rows[[2L]])
     columns <- seq(block$columns[[1L]], block$columns[[2L]])
     value <- f(rows, columns)
     dim <- c(length(rows), length(columns)) + 0
     fits <- length(value) == prod(dim) && (is.null(dim(value)) || identical(dim(value) + 0, dim))
-    check_bits(value, "f()", "numbers", NULL)
+    check_bits(value, from[[1L]], "numbers", NULL)
     if (!(is.numeric(value) || is.logical(value)) || !fits) {
-      stop(sprintf("`f` must return a matrix of numbers, %d x %d, not %s", length(rows), length(columns),
-        if (is.null(dim(value))) describe_value(value) else paste(dim(value), collapse = " x ")), call. = FALSE)
+      stop(sprintf("`%s` must %s a matrix of numbers, %d x %d, not %s", from[[1L]], from[[2L]], length(rows),
+        length(columns), describe_value(value)), call. = FALSE)
     }
     chunks <- .Call(ffi_h5_encode, value, dim, plan$chunk, plan$type, plan$level, plan$shuffle)
     if (inherits(chunks, "h5_failure")) signal_error(error_h5(chunks))

@@ -9,7 +9,7 @@ h5_matrix <- function(path, name, plane = NULL, dimnames = TRUE) {
   plane <- h5_plane(plane, facts$extents)
   dim <- c(rev(facts$extents), 1, 1)[1:2]
   names <- h5_given_names(dimnames, path, name, dim)
-  structure(
+  h5_object(
     list(
       path = path, name = name, dim = h5_dim(dim), dimnames = names, plane = plane,
       type = facts$type,
@@ -17,13 +17,24 @@ h5_matrix <- function(path, name, plane = NULL, dimnames = TRUE) {
       layout = facts$layout, filters = facts$filters, stored = facts$stored, transposed = FALSE,
       shape = facts[c("extents", "chunk", "type")]
     ),
-    class = "h5_matrix"
+    "h5_matrix"
   )
 }
 
+# An environment, which is never changed: functions of base that ask no class, as `for`, would take the elements of a
+# list, or of any vector, for the data.
+h5_object <- function(fields, class) {
+  x <- new.env(hash = FALSE, parent = emptyenv())
+  assign("fields", fields, envir = x)
+  lockEnvironment(x, bindings = TRUE)
+  structure(x, class = class)
+}
+
+h5_fields <- function(x) .subset2(x, "fields")
+
 # The dataset for entries of the C++ side, which fail if it has another shape by now.
 h5_source <- function(m) {
-  fields <- unclass(m)
+  fields <- h5_fields(m)
   if (inherits(m, "h5_sparse")) {
     return(list(fields$path, paste0(fields$name, "/data"), numeric(), fields$shape))
   }
@@ -83,19 +94,19 @@ check_h5_matrix <- function(x, argument = "m", call = rlang::caller_env()) {
 }
 
 dim.h5_matrix <- function(x) {
-  x <- unclass(x)
+  x <- h5_fields(x)
   if (x$transposed) rev(x$dim) else x$dim
 }
 
 dimnames.h5_matrix <- function(x) {
-  x <- unclass(x)
+  x <- h5_fields(x)
   if (x$transposed && !is.null(x$dimnames)) rev(x$dimnames) else x$dimnames
 }
 
 t.h5_matrix <- function(x) {
-  fields <- unclass(x)
+  fields <- h5_fields(x)
   fields$transposed <- !fields$transposed
-  structure(fields, class = class(x))
+  h5_object(fields, class(x))
 }
 
 `[.h5_matrix` <- function(x, i, j, drop = TRUE) {
@@ -148,19 +159,19 @@ h5_positions <- function(index, x, k, call = rlang::caller_env()) {
 
 h5_subscript_error <- function(what, x, call) {
   failure <- list(
-    message = sprintf("%s (%s).", what, h5_place(x)), path = unclass(x)$path, name = unclass(x)$name,
+    message = sprintf("%s (%s).", what, h5_place(x)), path = h5_fields(x)$path, name = h5_fields(x)$name,
     chunk = "", filter = "", advice = ""
   )
   signal_error(error_h5(failure, rlang::error_call(call)))
 }
 
 h5_place <- function(x) {
-  x <- unclass(x)
+  x <- h5_fields(x)
   sprintf("`%s` in %s", x$name, x$path)
 }
 
 h5_r_type <- function(x) {
-  switch(unclass(x)$type,
+  switch(h5_fields(x)$type,
     boolean = "logical",
     int8 = , uint8 = , int16 = , uint16 = , int32 = "integer",
     "double"
@@ -168,7 +179,7 @@ h5_r_type <- function(x) {
 }
 
 h5_part <- function(x, rows, columns, drop, call = rlang::caller_env()) {
-  fields <- unclass(x)
+  fields <- h5_fields(x)
   fast <- if (fields$transposed) columns else rows
   slow <- if (fields$transposed) rows else columns
   part <- h5_call_cached(
@@ -195,7 +206,7 @@ as.matrix.h5_matrix <- function(x, ...) {
 }
 
 format.h5_matrix <- function(x, ...) {
-  fields <- unclass(x)
+  fields <- h5_fields(x)
   shape <- function(dim) {
     paste(formatC(if (fields$transposed) rev(dim) else dim, format = "d", big.mark = ","), collapse = " x ")
   }

@@ -11,7 +11,7 @@ h5_sparse <- function(path, name = NULL, dimnames = TRUE) {
   } else {
     h5_given_names(dimnames, path, name, format$dim)
   }
-  structure(
+  h5_object(
     list(
       path = path, name = name, dim = h5_dim(format$dim), dimnames = names, format = format$format,
       # The dimension whose entries lie side by side.
@@ -19,7 +19,7 @@ h5_sparse <- function(path, name = NULL, dimnames = TRUE) {
       chunk = data$chunk, filters = data$filters, transposed = FALSE,
       shape = data[c("extents", "chunk", "type")]
     ),
-    class = "h5_sparse"
+    "h5_sparse"
   )
 }
 
@@ -86,7 +86,7 @@ h5_sparse_names <- function(path, name, format) {
 # Beside the values: their positions, and where those of each row or column begin. The extents of the matrix, which
 # stand in none of the three, have to be what they were.
 h5_sparse_others <- function(m, call = rlang::caller_env()) {
-  fields <- unclass(m)
+  fields <- h5_fields(m)
   now <- h5_sparse_format(fields$path, fields$name, call)
   if (!identical(c(now$dim, now$major), as.double(c(fields$dim, fields$major)))) {
     words <- function(dim, major) sprintf("%.0f x %.0f, stored by %s", dim[[1L]], dim[[2L]], c("rows", "columns")[[major]])
@@ -102,7 +102,7 @@ h5_sparse_others <- function(m, call = rlang::caller_env()) {
 
 # For each dimension what the C++ side has found.
 h5_sparse_totals <- function(m, axes, what, call) {
-  fields <- unclass(m)
+  fields <- h5_fields(m)
   major <- if (fields$transposed) 3L - fields$major else fields$major
   order <- c(major, 3L - major)
   found <- h5_call_cached(
@@ -134,7 +134,7 @@ as.matrix.h5_sparse <- function(x, ...) {
 # asked for is made of them in memory.
 h5_sparse_part <- function(x, rows, columns, call = rlang::caller_env()) {
   rlang::check_installed("Matrix", "for parts of sparse matrices", call = call)
-  fields <- unclass(x)
+  fields <- h5_fields(x)
   major <- if (fields$transposed) 3L - fields$major else fields$major
   chosen <- list(rows, columns)
   rising <- lapply(chosen, function(at) if (!is.null(at)) sort(unique(at)))
@@ -173,7 +173,7 @@ t.h5_sparse <- t.h5_matrix
 length.h5_sparse <- length.h5_matrix
 
 format.h5_sparse <- function(x, ...) {
-  fields <- unclass(x)
+  fields <- h5_fields(x)
   shape <- paste(formatC(dim(x), format = "d", big.mark = ","), collapse = " x ")
   all <- prod(dim(x))
   c(

@@ -85,7 +85,7 @@ h5_totals <- function(m, axes, what, call) {
   if (inherits(m, "h5_sparse")) {
     return(h5_sparse_totals(m, axes, what, call))
   }
-  fields <- unclass(m)
+  fields <- h5_fields(m)
   # Rows run along the fast index of the file, unless the matrix was turned round.
   order <- if (fields$transposed) c(2L, 1L) else c(1L, 2L)
   fast <- axes[[order[[1L]]]]

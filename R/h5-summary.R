@@ -7,7 +7,7 @@ summary.h5_matrix <- function(object, threads = NULL, memory = "64MiB", ...) {
   present <- sum(lines$count)
   structure(
     list(
-      dim = dim(object), type = unclass(object)$type, elements = elements, missing = elements - present,
+      dim = dim(object), type = h5_fields(object)$type, elements = elements, missing = elements - present,
       nonzero = sum(lines$nnz), sum = sum(lines$sum), mean = sum(lines$sum) / present,
       min = if (present > 0) min(lines$min) else NA_real_, max = if (present > 0) max(lines$max) else NA_real_,
       row_sums = h5_quartiles(found$rows$sum), column_sums = h5_quartiles(found$columns$sum),

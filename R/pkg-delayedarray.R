@@ -49,7 +49,7 @@ delayedarray_register <- function() {
   packages <- c("S4Arrays", "SparseArray", "DelayedArray", "BiocGenerics")
   delayedarray_set("extract_array", packages, function(x, index) h5_seed_array(x, index))
   delayedarray_set("type", packages, function(x) h5_seed_type(x))
-  delayedarray_set("path", packages, function(object, ...) unclass(object)$path)
+  delayedarray_set("path", packages, function(object, ...) h5_fields(object)$path)
   delayedarray_set("chunkdim", packages, function(x) h5_seed_chunk(x), "h5_matrix")
   delayedarray_set("is_sparse", packages, function(x) TRUE, "h5_sparse")
   delayedarray_set("extract_sparse_array", packages, function(x, index) h5_seed_sparse(x, index), "h5_sparse")
@@ -107,7 +107,7 @@ h5_seed_type <- function(x) {
 }
 
 h5_seed_chunk <- function(x) {
-  fields <- unclass(x)
+  fields <- h5_fields(x)
   if (is.null(fields$chunk)) return(NULL)
   chunk <- if (fields$transposed) rev(fields$chunk) else fields$chunk
   # A chunk may be larger than the matrix, which the contract does not allow.

@@ -44,7 +44,7 @@ test_that("another size, type or chunk is an error of everything that reads", {
     expect_identical(cached[, ], values)
     changes[[now]]()
     for (name in names(reads)) {
-      fails(reads[[name]], m, paste0("the file has changed: `x` in ", unclass(m)$path, " ", now, was), name)
+      fails(reads[[name]], m, paste0("the file has changed: `x` in ", regatta:::h5_fields(m)$path, " ", now, was), name)
     }
     fails(function(m) m[, ], cached, was, now)
     h5_cache_drop(cached)
@@ -63,7 +63,7 @@ test_that("a dataset or file that is gone is an error of everything that reads",
   unlink(path)
   h5_write(values, path, "y", .control = control)
   some <- reads[c("all", "none", "stats", "cache", "annotation", "apply", "product")]
-  for (name in names(some)) fails(some[[name]], m, paste0("there is no `x` in ", unclass(m)$path), name)
+  for (name in names(some)) fails(some[[name]], m, paste0("there is no `x` in ", regatta:::h5_fields(m)$path), name)
   unlink(path)
   for (name in names(some)) fails(some[[name]], m, "No such file or directory", name)
 })
@@ -85,7 +85,7 @@ test_that("a sparse matrix of another size is an error", {
     h5_sparse(path)
   }
   m <- write()
-  path <- unclass(m)$path
+  path <- regatta:::h5_fields(m)$path
   sparse_reads <- reads[setdiff(names(reads), "none")]
   all_fail <- function(message) {
     for (name in names(sparse_reads)) if (name != "annotation") fails(sparse_reads[[name]], m, message, name)

@@ -44,12 +44,12 @@ test_that("a chunk that is damaged is an error that names file, dataset, chunk a
     error <- h5_error(m[])
     expect_identical(
       conditionMessage(error), sub("more$", "more came out", sprintf(
-        "chunk (2, 2) of `%s` in %s: %s", name, unclass(m)$path, says[[name]]
+        "chunk (2, 2) of `%s` in %s: %s", name, regatta:::h5_fields(m)$path, says[[name]]
       ))
     )
     expect_identical(error$chunk, "2, 2")
     expect_identical(error$name, name)
-    expect_identical(error$path, unclass(m)$path)
+    expect_identical(error$path, regatta:::h5_fields(m)$path)
     # Other chunks are what they are.
     expect_identical(m[1:3, ] + 0, h5_values_of(6, 8)[1:3, ], label = name)
   }

@@ -23,6 +23,72 @@ test_that("arithmetic and assignment say what to use", {
   expect_match(says(m[1, 1] <- 2), "is not written to.\n`h5_write()`", fixed = TRUE)
 })
 
+test_that("nothing of an object is taken for elements of its matrix", {
+  skip_without_h5()
+  path <- withr::local_tempfile(fileext = ".h5")
+  control <- par_control(workers = 1L, seed = FALSE)
+  m <- h5_write(matrix(c(1, NA, 3, 3, 5, 6), 2), path, "x", .control = control)
+  full <- h5_write(matrix(c(1, 2, 3, 3, 5, 6), 2), path, "y", .control = control)
+  expect_identical(c(anyNA(m), anyNA(t(m)), anyNA(full)), c(TRUE, TRUE, FALSE))
+  expect_false(anyNA(h5_write(matrix(0, 0, 3), path, "z", .control = control)))
+  refused <- expression(
+    is.na(m), na.omit(m), unique(m), duplicated(m), unlist(m), c(m, m), as.list(m), as.vector(m), as.numeric(m),
+    as.double(m), as.integer(m), as.logical(m), as.character(m), m[[1]], m[[1, 2]], m$path, lapply(m, sum),
+    sapply(m, sum), vapply(m, sum, 1), mapply(sum, m), Reduce(`+`, m), par_lapply(m, sum), par_sapply(m, sum),
+    matrix(m, 1), array(m, 6), factor(m), union(m, 1)
+  )
+  for (code in refused) expect_error(eval(code), class = "regatta_error_h5", label = deparse(code))
+  # These ask no class; what is behind the object is no vector.
+  bare <- expression(
+    for (x in m) x, m %in% 3, 3 %in% m, match(3, m), par_mapply(sum, m), sort(m), order(m), rev(m),
+    stats::var(m), cat(m), stats::median(m)
+  )
+  for (code in bare) expect_error(eval(code), label = deparse(code))
+  expect_null(names(m))
+  expect_identical(says(lapply(m, sum)), paste0("a matrix in a file is not a list.\n",
+    "Read what you need, `m[i, j]`, or let `h5_apply()` call a function with blocks of rows or columns."))
+  expect_match(says(unique(m)), "^`unique` does not compute with a matrix in a file.\n")
+})
+
+test_that("an object stays what it was when another is made of it, and where it is saved or sent", {
+  skip_without_h5()
+  m <- h5_matrix(h5_file(files, "types.h5"), "fletcher/le-i4")
+  values <- m[]
+  turned <- t(m)
+  dimnames(turned) <- list(NULL, paste0("r", 1:17))
+  expect_identical(dim(m), c(17L, 23L))
+  expect_null(dimnames(m))
+  saved <- withr::local_tempfile()
+  saveRDS(list(m, turned), saved)
+  again <- readRDS(saved)
+  expect_identical(again[[1]][], values)
+  expect_identical(dimnames(again[[2]]), dimnames(turned))
+  expect_identical(format(again[[2]]), format(turned))
+  f <- function(i) list(m, m[i, 2])
+  cluster <- local_pool(1L)
+  two <- par_control(workers = 2L, seed = FALSE)
+  for (on in list(NULL, cluster)) {
+    found <- par_lapply(3:4, f, .on = on, .control = two)
+    expect_identical(found[[2]][[1]][], values)
+    expect_identical(found[[2]][[2]], values[4, 2])
+    found <- par_lapply(list(m, turned), function(x) x[1, ], .on = on, .control = two)
+    expect_identical(found, list(m[1, ], turned[1, ]))
+  }
+  # The same file, opened anew, is the same argument of a checkpoint.
+  folder <- withr::local_tempdir()
+  calls <- withr::local_tempfile()
+  sums <- function(m) {
+    par_lapply(1:2, function(i, m) {
+      cat("x", file = calls, append = TRUE)
+      sum(m[i, ])
+    }, m, .control = par_control(workers = 1L, seed = FALSE, checkpoint = folder))
+  }
+  first <- sums(m)
+  again <- suppressMessages(sums(h5_matrix(h5_file(files, "types.h5"), "fletcher/le-i4")))
+  expect_identical(again, first)
+  expect_identical(file.size(calls), 2)
+})
+
 test_that("names are set, and those of another size refused", {
   skip_without_h5()
   m <- h5_matrix(h5_file(files, "types.h5"), "fletcher/le-i4")
@@ -46,7 +112,19 @@ test_that("what cannot be opened or written says why", {
   text <- withr::local_tempfile(lines = "no HDF5")
   expect_match(says(h5_matrix(text, "x")), "it is no HDF5 file")
   expect_match(says(h5_matrix(path, "fletcher/none")), "there is no `fletcher/none` in F/types.h5\n`fletcher` has `", fixed = TRUE)
-  expect_match(says(h5_write(matrix("a"), text, "x")), "`x` must be a matrix of numbers, not \"a\"", fixed = TRUE)
+  expect_match(says(h5_write(matrix("a"), text, "x")), "`x` must be .*, not a 1 x 1 matrix of type character")
+  expect_match(says(h5_write(matrix(1i), text, "x")), "`x` must be .*, not a 1 x 1 matrix of type complex")
+  expect_match(says(h5_write(data.frame(a = 1), text, "x")), "`x` must be .*, not an object of class \"data.frame\".*`as.matrix")
+  one <- par_control(workers = 1L, seed = FALSE)
+  fill <- function(f) says(h5_fill(withr::local_tempfile(), "x", c(2, 2), f, .control = one))
+  frame <- fill(function(rows, columns) data.frame(a = 1:2, b = 3:4))
+  expect_match(frame, "`f` must return a matrix of numbers, 2 x 2, not an object of class \"data.frame\"")
+  expect_match(fill(function(rows, columns) matrix("a", 2, 2)), "2 x 2, not a 2 x 2 matrix of type character")
+  expect_match(fill(function(rows, columns) array(1, c(2, 2, 3))), "2 x 2, not a 2 x 2 x 3 array of type double")
+  # The elements of other classes say what they are when they are read.
+  encode <- regatta:::h5_encoder(function(rows, columns) "a", list(), "h5_write")
+  expect_match(says(encode(list(rows = c(1, 1), columns = c(1, 1)))),
+    "`x[rows, columns]` must be a matrix of numbers, 1 x 1, not \"a\"", fixed = TRUE)
   expect_match(says(h5_write(matrix(1), "/nonexistent/a.h5", "x")), "must be a file in a folder that exists")
   short <- withr::local_tempfile()
   writeBin(utils::head(readBin(path, "raw", 1e6), 5000), short)
@@ -79,5 +157,6 @@ test_that("a file without permission says so", {
 })
 
 test_that("nothing is left behind", {
+  end_servers()
   expect_no_detritus(detritus)
 })
