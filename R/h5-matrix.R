@@ -128,6 +128,7 @@ h5_positions <- function(index, x, k, call = rlang::caller_env()) {
   if (is.factor(index)) index <- as.integer(index)
   if (is.character(index)) {
     found <- match(index, names)
+    found[is.na(index) | !nzchar(index)] <- NA # no name, as R has it, also where there is one that looks like it
     if (anyNA(found)) {
       h5_subscript_error(sprintf("there is no %s %s", axis, quoted(index[is.na(found)][[1L]])), x, call)
     }

@@ -149,7 +149,7 @@ matrix_positions <- function(index, dim, names) {
 matrix_of_names <- function(index, names) {
   found <- lapply(seq_len(ncol(index)), function(k) match(index[, k], names[[k]]))
   found <- matrix(as.integer(unlist(found)), nrow(index))
-  found[is.na(index)] <- NA
+  found[is.na(index) | !nzchar(index)] <- NA
   lost <- is.na(found) & !is.na(index)
   if (any(lost)) {
     stop(sprintf("there is no name %s in the shared array", quoted(index[lost][[1L]])), call. = FALSE)

@@ -450,6 +450,22 @@ test_that("`[<-` and `[[<-` do for all forms of subscripts and values what base 
   expect_identical(wrong, character())
 })
 
+test_that("an empty or missing string matches no name, in any form of subscript", {
+  m <- matrix(c(5, 3, 8, 1), 2, dimnames = list(c("", "b"), c("a", NA)))
+  x <- shm_array(m, dimnames = dimnames(m))
+  given <- list(
+    list(cbind("", "a")), list(cbind("b", NA)), list(cbind(c("b", ""), "a")), list("", "a"), list("b", NA_character_),
+    list(cbind("b", "a")), list(cbind("b", "NA"))
+  )
+  for (subscripts in given) {
+    expect_null(differs_from_base("[<-", m, subscripts, 9))
+    read <- function(x) tryCatch(do.call("[", c(list(x), subscripts)), error = conditionMessage)
+    expect_identical(read(x), read(m))
+  }
+  expect_error(x[cbind("", "a")] <- 9, "there is no name \"\"", fixed = TRUE)
+  expect_identical(x[], m)
+})
+
 test_that("there is no element number infinity", {
   withr::local_preserve_seed()
   x <- shm_array(c(2, 2), dimnames = list(c("a", "b"), NULL))
