@@ -21,7 +21,7 @@ par_reduce <- function(X, f, combine, init, ..., .on = getOption("regatta.on"),
   }
   .control$priority <- NULL
   folded <- map_list(
-    starts, fold_part(X, f, combine, size), args, "par_reduce", sys.call(), .on, .control,
+    starts, fold_part(X, f, combine, size, missing(init)), args, "par_reduce", sys.call(), .on, .control,
     names = part_names(starts, size, n), keyed = NULL
   )
   combine_tree(if (missing(init)) unname(folded) else c(list(init), unname(folded)), combine)
@@ -41,27 +41,32 @@ check_combine <- function(combine, call = rlang::caller_env()) {
   }
 }
 
-# A function of the first position of a part.
-fold_part <- function(X, f, combine, size) {
+# A function of the first position of a part. rbind() and its kind name what they are given as a variable by the name of
+# that: the first value of all is `init`, as Reduce() has it, and no other has a name. `first`: whether it is among those
+# of the elements.
+fold_part <- function(X, f, combine, size, first) {
   force(f)
   force(combine)
+  force(first)
   n <- count_elements(X)
   function(start, ...) {
-    value <- f(X[[start]], ...)
+    init <- f(X[[start]], ...)
+    named <- first && start == 1
     for (i in seq_len(min(n, start + size - 1) - start)) {
-      value <- combine(value, f(X[[start + i]], ...))
+      init <- if (named) combine(init, f(X[[start + i]], ...)) else combine((init), f(X[[start + i]], ...))
     }
-    value
+    init
   }
 }
 
 # Neighbours first, then neighbours of those: as many roundings for each element.
 combine_tree <- function(values, combine) {
   while (length(values) > 1L) {
-    pairs <- seq(1, length(values), by = 2)
-    values <- lapply(pairs, function(i) {
+    init <- values[[1L]]
+    pairs <- seq(3, by = 2, length.out = (length(values) - 1L) %/% 2L)
+    values <- c(list(combine(init, values[[2L]])), lapply(pairs, function(i) {
       if (i == length(values)) values[[i]] else combine(values[[i]], values[[i + 1L]])
-    })
+    }))
   }
   if (length(values) == 1L) values[[1L]]
 }

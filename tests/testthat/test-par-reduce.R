@@ -11,6 +11,16 @@ test_that("a fold gives what Reduce() gives", {
   )
 })
 
+test_that("the first value alone has the name that Reduce() gives it", {
+  pair <- function(i) c(a = i, b = -i)
+  none <- c(a = 0, b = 0)
+  for (n in c(1L, 3L, 1025L)) {
+    values <- lapply(seq_len(n), pair)
+    expect_identical(par_reduce(seq_len(n), pair, rbind, .control = two_workers()), Reduce(rbind, values))
+    expect_identical(par_reduce(seq_len(n), pair, cbind, none, .control = two_workers()), Reduce(cbind, values, none))
+  }
+})
+
 test_that("the order of the elements is kept for any number of workers", {
   wanted <- Reduce(c, 1:257)
   for (workers in 1:3) {
