@@ -53,9 +53,32 @@ print.regatta_error <- function(x, ...) {
 # R cuts the text of an uncaught error at `warning.length` (1000 bytes unless set), which is less
 # than a traceback needs; the longest R allows is 8170.
 signal_error <- function(cnd) {
+  if (inherits(cnd, "regatta_error") && is.null(cnd[["call"]])) cnd["call"] <- list(call_under_way())
   old <- options(warning.length = 8170L)
   on.exit(options(old))
   stop(cnd)
+}
+
+# The parallel call that code of this package works on; NULL if other code, such as a handler of the user's, has called
+# it, if it works on an element, or on none. Functions that drive a run have it as `run`, those that prepare it its
+# `task`, and those that run elements the `loop` over them.
+call_under_way <- function() {
+  for (k in rev(seq_len(sys.nframe()))) {
+    home <- topenv(environment(sys.function(k)))
+    if (identical(home, topenv())) {
+      frame <- sys.frame(k)
+      found <- function(variable) tryCatch(variable, error = function(e) NULL)
+      if (is.function(found(frame$loop))) {
+        return(NULL)
+      }
+      call <- found(if (is.environment(frame$run)) frame$run$task$call else frame$task$call)
+      if (!is.null(call)) {
+        return(call)
+      }
+    } else if (!isBaseNamespace(home)) {
+      return(NULL)
+    }
+  }
 }
 
 abort_argument <- function(argument, value, must, call = rlang::caller_env(), advice = NULL) {

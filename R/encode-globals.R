@@ -452,7 +452,7 @@ class_functions <- function(class) {
   c(list(validity), methods)
 }
 
-# What every R process attaches.
+# What every R process attaches, in the order of its search path but for base, which is its end.
 default_packages <- function() {
   c("base", "stats", "graphics", "grDevices", "utils", "datasets", "methods")
 }

@@ -5,7 +5,8 @@ job_of <- function(plan) {
   list(
     loop = plan$loop, control = plan$control, seed = plan$seed, share = plan$share,
     variables = globals$variables, packages = globals$packages, unsent = globals$unsent,
-    registered = globals$registered, rng_kind = rng_element_kind()
+    registered = globals$registered, locked = workspace_locked(names(globals$variables)),
+    rng_kind = rng_element_kind()
   )
 }
 
@@ -32,6 +33,7 @@ share_from <- function(control) if (control$shm) control$share_min else Inf
 job_set <- function(job) {
   undo <- list(
     settings = settings_known(), loaded = loadedNamespaces(), variables = workspace_take(),
+    locked = workspace_locked(),
     rng = rng_save(), cores = getOption("mc.cores"),
     env = Sys.getenv(c("REGATTA_SHARE", "REGATTA_TRY", "REGATTA_RUN"), NA, names = TRUE)
   )
@@ -44,7 +46,7 @@ job_set <- function(job) {
   load_for_methods(job$methods)
   attach_for(job$packages)
   undo$search <- search()
-  workspace_set(job$variables)
+  workspace_set(job$variables, job$locked)
   undo$registered <- methods_set(job$registered)
   set_options(job$settings$options)
   evaluator$unsent <- job$unsent
@@ -57,7 +59,7 @@ job_set <- function(job) {
 job_reset <- function(undo) {
   evaluator$unsent <- NULL
   methods_set(undo$registered)
-  workspace_reset(undo$variables)
+  workspace_reset(undo$variables, undo$locked)
   rng_restore(undo$rng)
   restore_env(undo$env)
   options(mc.cores = undo$cores)
@@ -89,15 +91,30 @@ workspace_take <- function() {
   variables[names(variables) != ".Random.seed"]
 }
 
-workspace_set <- function(variables) {
+# Which of the variables of the workspace are locked.
+workspace_locked <- function(names = ls(globalenv(), all.names = TRUE, sorted = FALSE)) {
+  names <- names[vapply(names, exists, NA, envir = globalenv(), inherits = FALSE)]
+  names[vapply(names, bindingIsLocked, NA, env = globalenv())]
+}
+
+workspace_set <- function(variables, locked) {
   if (length(variables) > 0L) {
-    list2env(variables, envir = globalenv())
+    workspace_put(variables, locked)
     if (has_classes(names(variables))) methods::cacheMetaData(1L, TRUE)
   }
 }
 
-# What the run has sent and what its elements have left there goes; what was there before is as it was.
-workspace_reset <- function(before) {
+# Those that were locked, by the session or by code before, are locked again if they are among `locked`.
+workspace_put <- function(variables, locked) {
+  closed <- workspace_locked(names(variables))
+  if (length(closed) > 0L) rlang::env_binding_unlock(globalenv(), closed)
+  list2env(variables, envir = globalenv())
+  for (name in intersect(locked, names(variables))) lockBinding(name, globalenv())
+}
+
+# What the run has sent and what its elements have left there goes; what was there before is as it was. An active
+# binding would be called with its own value.
+workspace_reset <- function(before, locked) {
   names <- ls(globalenv(), all.names = TRUE, sorted = FALSE)
   names <- names[names != ".Random.seed"]
   if (length(names) + length(before) == 0L) {
@@ -107,8 +124,9 @@ workspace_reset <- function(before) {
   classes <- has_classes(new)
   if (classes) methods::cacheMetaData(1L, FALSE)
   rm(list = new, envir = globalenv())
-  locked <- vapply(intersect(names, names(before)), bindingIsLocked, NA, env = globalenv())
-  list2env(before[!names(before) %in% names(locked)[locked]], envir = globalenv())
+  there <- intersect(names, names(before))
+  active <- there[vapply(there, bindingIsActive, NA, env = globalenv())]
+  workspace_put(before[!names(before) %in% active], locked)
   if (classes && has_classes(names(before))) methods::cacheMetaData(1L, TRUE)
 }
 

@@ -35,12 +35,12 @@ r_command <- function(code) {
 
 # The server has the environment of the session, but for these while R starts: where it finds the
 # package; temporary files below those of the session, with which they go; the packages that every R
-# process attaches; no start-up code of R CMD check.
+# process attaches, the last of them in front; no start-up code of R CMD check.
 fork_server_env <- function() {
   lib <- unique(c(dirname(getNamespaceInfo("regatta", "path")), .libPaths()))
   c(
     R_LIBS = paste(lib, collapse = .Platform$path.sep), TMPDIR = tempdir(),
-    R_DEFAULT_PACKAGES = paste(setdiff(default_packages(), "base"), collapse = ","), R_TESTS = ""
+    R_DEFAULT_PACKAGES = paste(rev(setdiff(default_packages(), "base")), collapse = ","), R_TESTS = ""
   )
 }
 

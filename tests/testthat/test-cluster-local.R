@@ -17,6 +17,10 @@ test_that("every verb gives on workers of a fork server what it gives on forked 
   both(par_vapply(1:7, function(i) c(m = i, s = runif(1)), numeric(2), .on = .on, .control = two))
   both(par_mapply(function(a, b) a + b, c(u = 1, v = 2), 3:4, .on = .on, .control = two))
   both(par_reduce(1:20, identity, `+`, .on = .on, .control = two))
+  matrices <- list(matrix(1:4, 2), matrix(as.double(1:4e5), 2e5))
+  both(par_lapply(matrices, `[`, , 1, .on = .on, .control = two))
+  both(par_lapply(matrices, function(x, y, z) c(missing(y), missing(z), dim(x)), z = , .on = .on, .control = two))
+  both(par_lapply(list(quote(expr = ), 1), function(x) identical(x, quote(expr = )), .on = .on, .control = two))
   both(par_value(par_call(y + rnorm(1), .on = .on, .control = on_local())))
   both({
     stream <- par_stream(1:9, function(i) i * y, .on = .on, .control = two)
@@ -173,11 +177,59 @@ test_that("a call that is under way and a map share a cluster without mixing", {
   expect_length(cluster_pids(cl), 2L)
 })
 
+test_that("a lock of a variable of the workspace goes along, and the locks of workers are theirs", {
+  skip_if_not_installed("globals")
+  cl <- local_pool(1L)
+  withr::defer({
+    rlang::env_binding_unlock(globalenv(), "rg_locked")
+    rm(list = c("rg_locked", "rg_open"), envir = globalenv())
+  })
+  assign("rg_locked", 1, globalenv())
+  assign("rg_open", 1, globalenv())
+  lockBinding("rg_locked", globalenv())
+  parallel::clusterEvalQ(cl, {
+    rg_open <- "mine"
+    rg_third <- "mine"
+    for (name in c("rg_open", "rg_third")) lockBinding(name, globalenv())
+    rg_locked <- "open"
+    makeActiveBinding("rg_active", function(x) if (missing(x)) 7 else stop("assigned"), globalenv())
+  })
+  code <- function(i) {
+    rg_open <<- rg_open + 1
+    c(rg_open, tryCatch(rg_locked <<- 5, error = function(e) rg_locked))
+  }
+  environment(code) <- globalenv()
+  expect_identical(par_lapply(1, code, .on = cl, .control = on_local()), list(c(2, 1)))
+  after <- parallel::clusterEvalQ(cl, {
+    names <- c("rg_locked", "rg_open", "rg_third")
+    c(mget(c(names, "rg_active")), vapply(names, bindingIsLocked, NA, env = globalenv()))
+  })
+  expect_identical(unname(after[[1L]]), list("open", "mine", "mine", 7, FALSE, TRUE, TRUE))
+})
+
+test_that("packages of R are attached in the order of any other session", {
+  cl <- local_pool(1L)
+  order <- system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", "-e", shQuote("cat(search(), sep = '\\n')")),
+    stdout = TRUE, env = "R_DEFAULT_PACKAGES="
+  )
+  expect_identical(parallel::clusterCall(cl, search)[[1L]], order)
+})
+
 test_that("what has all workers of a cluster is named", {
   cl <- local_pool(1L)
   handle <- par_call(1, .on = cl, .control = on_local())
   cnd <- expect_error(par_call(2, .on = cl, .control = on_local()), class = "regatta_error_start")
   expect_match(conditionMessage(cnd), "calls, maps or streams that are under way.*par_value")
+  expect_identical(conditionCall(cnd), quote(par_call(2, .on = cl, .control = on_local())))
+  told <- NULL
+  withCallingHandlers(
+    par_lapply(1, message, .control = two_workers()),
+    message = function(m) {
+      told <<- tryCatch(par_lapply(3, identity, .on = cl, .control = on_local()), regatta_error_start = identity)
+      invokeRestart("muffleMessage")
+    }
+  )
+  expect_identical(conditionCall(told), quote(par_lapply(3, identity, .on = cl, .control = on_local())))
   expect_identical(par_value(handle), 1)
   expect_identical(par_value(par_call(2, .on = cl, .control = on_local())), 2)
 })
