@@ -16,7 +16,7 @@ log_path <- function(dir) file.path(dir, "regatta.log")
 # What the code of a test defines in the workspace goes with it.
 local_workspace <- function(env = parent.frame()) {
   before <- regatta:::workspace_take()
-  withr::defer(regatta:::workspace_reset(before), envir = env)
+  withr::defer(regatta:::workspace_reset(before, character()), envir = env)
 }
 quiet <- function(code) suppressMessages(code, "regatta_message_checkpoint")
 

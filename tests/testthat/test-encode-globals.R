@@ -34,7 +34,7 @@ test_that("a list with an empty argument is looked into", {
 # What the code of a test defines in the workspace goes with it. Functions are made there.
 local_workspace <- function(env = parent.frame()) {
   before <- regatta:::workspace_take()
-  withr::defer(regatta:::workspace_reset(before), envir = env)
+  withr::defer(regatta:::workspace_reset(before, character()), envir = env)
 }
 unseeded <- two_workers(seed = FALSE)
 in_workspace <- function(code) eval(substitute(code), globalenv())
