@@ -72,27 +72,40 @@ stop_remote <- function(cluster) {
 
 # Agents on this machine without sshd: "ssh" is a script that runs what it is told in `wrap`. One for each of
 # `workers`.
-local_shell_cluster <- function(workers = 2, wrap = "", address = "127.0.0.1", deadline = 20,
-                                frame = parent.frame(), ...) {
+local_shell_cluster <- function(..., frame = parent.frame()) {
   skip_without_crypto()
   skip_unless_linux()
+  started <- shell_cluster_start(...)
+  withr::defer(started$stop(), envir = frame)
+  started$cluster
+}
+
+# The same for several tests: a list of `cluster` and of `stop`, a function.
+shell_cluster_start <- function(workers = 2, wrap = "", address = "127.0.0.1", deadline = 20, ...) {
   # Where a node that was killed leaves its temporary files, they go with the folder.
+  folder <- tempfile("nodes-")
+  dir.create(folder)
   env <- remote_env()
-  env[["TMPDIR"]] <- withr::local_tempdir("nodes-", .local_envir = frame)
+  env[["TMPDIR"]] <- folder
   cluster <- cluster_ssh(
-    paste0("host", seq_along(workers)), workers, rscript = remote_rscript(), env = env, ssh = shell_script(wrap, frame),
-    tunnel = FALSE, address = address, timeout = 60 * slowness(), deadline = deadline, ...
+    paste0("host", seq_along(workers)), workers, rscript = remote_rscript(), env = env,
+    ssh = write_shell_script(file.path(folder, "ssh"), wrap), tunnel = FALSE, address = address,
+    timeout = 60 * slowness(), deadline = deadline, ...
   )
-  withr::defer(stop_remote(cluster), envir = frame)
-  cluster
+  list(cluster = cluster, stop = function() {
+    stop_remote(cluster)
+    unlink(folder, recursive = TRUE)
+  })
 }
 
 shell_script <- function(wrap = "", frame = parent.frame()) {
-  script <- withr::local_tempfile(.local_envir = frame, lines = c(
-    "#!/bin/sh", "for last; do :; done", sprintf("exec %s sh -c \"$last\"", wrap)
-  ))
-  Sys.chmod(script, "755")
-  script
+  write_shell_script(withr::local_tempfile(.local_envir = frame), wrap)
+}
+
+write_shell_script <- function(path, wrap) {
+  writeLines(c("#!/bin/sh", "for last; do :; done", sprintf("exec %s sh -c \"$last\"", wrap)), path)
+  Sys.chmod(path, "755")
+  path
 }
 
 agent_pids <- function(cluster) {

@@ -32,12 +32,10 @@ library_of <- function(names) {
 lib <- library_of(c("rgone", "rgtwo", "rgsets"))
 paths <- .libPaths()
 
-frame <- new.env()
 .libPaths(c(lib, paths))
-places <- list(local = local_pool(1L, frame = frame), psock = local_cluster(1L, frame = frame))
-if (.Call(regatta:::ffi_crypto_available) && dir.exists("/proc")) {
-  places$agent <- local_shell_cluster(1, frame = frame)
-}
+started <- list(psock = cluster_start(1L))
+if (.Call(regatta:::ffi_crypto_available) && dir.exists("/proc")) started$agent <- shell_cluster_start(1)
+places <- c(list(local = cluster_local(1L)), lapply(started, `[[`, "cluster"))
 .libPaths(paths)
 for (place in places) par_lapply(1L, identity, .on = place, .control = on_local())
 
@@ -297,7 +295,8 @@ test_that("what code names by strings, or in a formula of another object, is sen
 
 test_that("nothing is left behind", {
   rm("rg_everywhere", envir = globalenv())
-  withr::deferred_run(frame)
+  parallel::stopCluster(places$local)
+  for (one in started) one$stop()
   unlink(lib, recursive = TRUE)
   end_servers()
   expect_no_detritus(detritus)
