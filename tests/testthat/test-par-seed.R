@@ -100,6 +100,14 @@ test_that("elements draw with the session's kind of generator, which stays as it
   }
 })
 
+test_that("an element that looks at its state and does not draw leaves the next one its own", {
+  local_rng("Mersenne-Twister")
+  look <- function(i) .Random.seed[3:6]
+  got <- par_lapply(1:4, look, .control = two_workers(workers = 1L))
+  expect_length(unique(got), 4L)
+  expect_identical(par_lapply(1:4, look, .control = two_workers(batch = 1L)), got)
+})
+
 test_that("what an element does with the generator is nothing to the next one", {
   for (kinds in rng_kinds[1:4]) {
     local_rng(kinds[[1L]], kinds[[2L]], kinds[[3L]])
