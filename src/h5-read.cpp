@@ -69,14 +69,21 @@ void put(const unsigned char* line, std::size_t i, int* to, bool*) {
   *to = static_cast<int>(element_at<T>(line, i));
 }
 
+/* Whether the places follow each other in the file and in what is read: no repeat, no change of order. */
+bool are_together(const Place* first, std::size_t count) {
+  for (std::size_t k = 1; k < count; ++k) {
+    if (first[k].from != first[0].from + k || first[k].to != first[0].to + k) return false;
+  }
+  return true;
+}
+
 template <class T, class Out>
 bool put_tile(const Tile& tile, const Axis& slow, std::size_t i, const Axis& fast, std::size_t j,
               std::uint64_t width, Out* out) {
   bool rounded = false;
   const Place* const first = fast.places.data() + fast.begin[j];
   const std::size_t count = fast.begin[j + 1] - fast.begin[j];
-  const bool together = first[count - 1].from - first[0].from == count - 1 &&
-                        first[count - 1].to - first[0].to == count - 1;
+  const bool together = are_together(first, count);
   for (std::size_t s = slow.begin[i]; s < slow.begin[i + 1]; ++s) {
     const unsigned char* const line =
         tile.data + (slow.places[s].from - tile.slow_at) * tile.stride * sizeof(T);

@@ -54,6 +54,12 @@ test_that("subscripts choose as those of a matrix in memory", {
   expect_identical(t(m)[2:3, 5:1], t(x)[2:3, 5:1])
   expect_identical(dim(t(m)), dim(t(x)))
   expect_identical(t(t(m))[, 2], x[, 2])
+  # As many as from the first to the last, but repeated or in another order.
+  short <- as.matrix(expand.grid(1:4, 1:4, 1:4, 1:4))
+  same <- apply(short, 1L, function(k) {
+    identical(m[k, 2], x[k, 2]) && identical(m[2, k], x[2, k]) && identical(t(m)[k, k], t(x)[k, k])
+  })
+  expect_identical(unname(short[!same, , drop = FALSE]), matrix(0L, 0L, 4L))
 })
 
 test_that("subscripts that lead outside are errors", {
