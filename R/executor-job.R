@@ -98,18 +98,24 @@ workspace_locked <- function(names = ls(globalenv(), all.names = TRUE, sorted = 
 }
 
 workspace_set <- function(variables, locked) {
-  if (length(variables) > 0L) {
-    workspace_put(variables, locked)
-    if (has_classes(names(variables))) methods::cacheMetaData(1L, TRUE)
-  }
+  if (length(variables) > 0L) workspace_put(variables, locked, has_classes(names(variables)))
 }
 
-# Those that were locked, by the session or by code before, are locked again if they are among `locked`.
-workspace_put <- function(variables, locked) {
-  closed <- workspace_locked(names(variables))
+# Those that were locked, by the session or by code before, are locked again if they are among `locked`. With `classes`
+# among them package methods is told: before a function takes the name of a primitive, which it would take for that.
+workspace_put <- function(variables, locked, classes) {
+  names <- names(variables)
+  closed <- workspace_locked(names)
   if (length(closed) > 0L) rlang::env_binding_unlock(globalenv(), closed)
-  list2env(variables, envir = globalenv())
-  for (name in intersect(locked, names(variables))) lockBinding(name, globalenv())
+  late <- names %in% names_of_primitives(names)
+  list2env(variables[!late], envir = globalenv())
+  if (classes) methods::cacheMetaData(1L, TRUE)
+  list2env(variables[late], envir = globalenv())
+  for (name in intersect(locked, names)) lockBinding(name, globalenv())
+}
+
+names_of_primitives <- function(names) {
+  names[vapply(names, function(name) is.primitive(get0(name, baseenv(), inherits = FALSE)), NA)]
 }
 
 # What the run has sent and what its elements have left there goes; what was there before is as it was. An active
@@ -122,12 +128,16 @@ workspace_reset <- function(before, locked) {
   }
   new <- names[!names %in% names(before)]
   classes <- has_classes(new)
-  if (classes) methods::cacheMetaData(1L, FALSE)
+  if (classes) {
+    early <- names_of_primitives(new)
+    rm(list = early, envir = globalenv())
+    new <- setdiff(new, early)
+    methods::cacheMetaData(1L, FALSE)
+  }
   rm(list = new, envir = globalenv())
   there <- intersect(names, names(before))
   active <- there[vapply(there, bindingIsActive, NA, env = globalenv())]
-  workspace_put(before[!names(before) %in% active], locked)
-  if (classes && has_classes(names(before))) methods::cacheMetaData(1L, TRUE)
+  workspace_put(before[!names(before) %in% active], locked, classes && has_classes(names(before)))
 }
 
 # Attaches these packages, named from the first on the search path on, in front of all that is attached. They

@@ -216,6 +216,18 @@ test_that("methods and classes of the workspace are found in workers", {
     removeMethod("show", "RgP")
     removeClass("RgP")
   })
+  # A function that has the name of a primitive for which there are methods, too.
+  in_workspace({
+    setClass("RgP", representation(x = "numeric"))
+    setMethod("+", signature("RgP", "RgP"), function(e1, e2) new("RgP", x = e1@x + e2@x))
+    rg_everywhere(lapply(1:2, function(i) (new("RgP", x = 1) + new("RgP", x = i))@x))
+    `+` <- function(e1, e2) paste(e1, e2)
+    rg_everywhere(lapply(1:2, function(i) 1 + i))
+    rm(`+`)
+    rg_everywhere(lapply(1:2, function(i) list(1 + i, (new("RgP", x = 1) + new("RgP", x = i))@x)))
+    removeMethod("+", signature("RgP", "RgP"))
+    removeClass("RgP")
+  })
   in_workspace({
     rg_step <- 2
     RgAccount <- setRefClass("RgAccount", fields = list(total = "numeric"), methods = list(
