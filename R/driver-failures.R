@@ -8,7 +8,7 @@ take_error <- function(run, event) {
   ended <- run$ending[[as.character(index)]]
   run$ending[[as.character(index)]] <- NULL
   turned <- turned_take(run, index)
-  if (isTRUE(event$error$interrupted) && !is.null(ended)) {
+  if (!is.null(ended) && (isTRUE(event$error$interrupted) || was_asked_to_end(ended))) {
     cnd <- limit_error(run, index, event$pid, event$try, ended)
     return(fail(run, index, "timeout", cnd, event))
   }
@@ -38,19 +38,25 @@ turned_take <- function(run, index) {
   record
 }
 
-# What is left of values when those of such elements are errors.
-take_turned <- function(run, event) {
-  turned <- as.character(event$index) %in% names(run$turned)
+# What is left of values when those of such elements are errors, and those of elements over a limit whose worker was
+# asked to end: what they waited for may have been ended for that, and their values be of it.
+take_refused <- function(run, event) {
+  keys <- as.character(event$index)
+  ended <- vapply(keys, function(key) was_asked_to_end(run$ending[[key]]), NA)
+  refused <- ended | keys %in% names(run$turned)
   columns <- c("worker", "index", "try", "start", "end", "bytes")
-  for (k in which(turned)) {
+  for (k in which(refused)) {
     one <- lapply(event[columns], `[[`, k)
-    one$error <- run$turned[[as.character(event$index[[k]])]]
+    one$error <- if (ended[[k]]) list(interrupted = TRUE) else run$turned[[keys[[k]]]]
     tasks_note(run$tasks, one)
     take_error(run, one)
   }
-  event[c(columns, "values")] <- lapply(event[c(columns, "values")], `[`, !turned)
+  event[c(columns, "values")] <- lapply(event[c(columns, "values")], `[`, !refused)
   event
 }
+
+# After the first step, an interrupt.
+was_asked_to_end <- function(ending) !is.null(ending) && ending$step > 1L
 
 # `row` is that of the worker, which was at the element `index`.
 take_death <- function(run, event, row, index) {

@@ -199,7 +199,7 @@ take_ended <- function(run, event) {
 }
 
 take_ended_values <- function(run, event) {
-  if (length(run$turned) > 0L) event <- take_turned(run, event)
+  if (length(run$turned) + length(run$ending) > 0L) event <- take_refused(run, event)
   if (length(event$index) > 0L) {
     tasks_note_later(run$tasks, event)
     take_values(run, event)

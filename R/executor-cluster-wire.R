@@ -255,11 +255,23 @@ wire_retire <- function(wire, reason) {
 # variable REGATTA_RUN. Those of a node that has died are not ended by itself.
 wire_mark <- function(wire, token) paste(token, wire$facts$pid)
 
-# Brings nodes back from the run `token`, which is over; those that do not come are retired.
+# The element that a node of this machine is at; -1: all that it has been given.
+wire_interrupt <- function(wire, element) {
+  .Call(ffi_cluster_slots_interrupt, wire$slots, wire$worker, element, wire$facts$pid)
+}
+
+# Ends what elements of the run have started in a node of this machine: in system() R hears no interrupt before.
+wire_free <- function(wire) {
+  .Call(ffi_cluster_kill_marked, wire_mark(wire, wire$job))
+  wires_wait(list(), 0.02) # until R hears again; Sys.sleep() takes interrupts that are suspended
+}
+
+# Brings nodes back from the run `token`, which is over and has interrupted them; those that do not come are retired.
 wires_recall <- function(wires, token) {
   engaged <- function() Filter(function(wire) identical(wire$busy, token), wires)
   near <- function(wire) isTRUE(wire$facts$local)
   now <- begun <- .Call(ffi_clock)
+  until_freed <- cluster_patience[["near"]] / 4
   while (length(left <- engaged()) > 0L) {
     patience <- cluster_patience[ifelse(vapply(left, near, NA), "near", "far")]
     late <- now - begun >= patience
@@ -269,7 +281,14 @@ wires_recall <- function(wires, token) {
         cluster_patience[[if (near(wire)) "near" else "far"]]
       ))
     }
-    if (any(!late)) wires_wait(left[!late], min(patience[!late]) - (now - begun))
+    if (now - begun >= until_freed) {
+      for (wire in Filter(function(wire) near(wire) && !is.null(wire$slots), left[!late])) {
+        wire_free(wire)
+        wire_interrupt(wire, -1)
+      }
+      until_freed <- Inf
+    }
+    if (any(!late)) wires_wait(left[!late], min(patience[!late], until_freed) - (now - begun))
     now <- .Call(ffi_clock)
   }
   for (wire in wires) {

@@ -24,7 +24,7 @@ new_executor.cluster <- function(on, plan) {
     running = function() cluster_running(pool),
     interrupt = function(worker, element) {
       wire <- pool$wires[[worker]]
-      is_local(wire) && .Call(ffi_cluster_slots_interrupt, pool$slots, worker, element, wire$facts$pid)
+      is_local(wire) && wire_interrupt(wire, element)
     },
     signal = function(worker, number) cluster_signal(pool, worker, number),
     measure = function(worker, what) {
@@ -266,17 +266,25 @@ cluster_give <- function(pool, w, elements, tries) {
   }
   wire$job <- pool$token
   wire$slots <- pool$slots
+  wire$worker <- w
   cluster_send(
     pool, w, "cluster_worker_batch", list(as.double(elements), tries, pool$token, begin)
   )
   TRUE
 }
 
-# Only what runs on this machine can be reached.
+# Only what runs on this machine can be reached. A node that is asked to end has not heard an interrupt: it is heard
+# once more before the node, which nobody replaces, is killed.
 cluster_signal <- function(pool, w, number) {
   wire <- pool$wires[[w]]
-  pool$alive[[w]] && is_local(wire) && !is.null(wire$pointer) &&
-    .Call(ffi_cluster_wire_signal, wire$pointer, number)
+  if (!pool$alive[[w]] || !is_local(wire) || is.null(wire$pointer)) {
+    return(FALSE)
+  }
+  if (number != signals_of("SIGTERM")) {
+    return(.Call(ffi_cluster_wire_signal, wire$pointer, number))
+  }
+  wire_free(wire)
+  wire_interrupt(wire, .Call(ffi_cluster_slots_running, pool$slots, pool_pids(pool))$element[[w]])
 }
 
 # Leaves the nodes ready for whoever uses the cluster next: elements under way are interrupted, and
@@ -288,9 +296,7 @@ cluster_stop <- function(pool) {
       mine <- Filter(function(wire) !is.null(wire$pointer), pool$wires)
       for (w in seq_along(pool$wires)) {
         wire <- pool$wires[[w]]
-        if (identical(wire$busy, pool$token) && is_local(wire) && !is.null(wire$slots)) {
-          .Call(ffi_cluster_slots_interrupt, wire$slots, w, -1, wire$facts$pid)
-        }
+        if (identical(wire$busy, pool$token) && is_local(wire) && !is.null(wire$slots)) wire_interrupt(wire, -1)
       }
       wires_recall(mine, pool$token)
       if (!pool$sockets) cluster_part(pool)

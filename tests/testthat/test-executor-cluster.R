@@ -280,6 +280,22 @@ test_that("an element over its limit is interrupted, then its node is ended", {
   expect_identical(got[-1L], list(2L, 3L))
 })
 
+test_that("an element that waits for a program at its limit is ended with that, and its node goes on", {
+  cl <- local_cluster(1L)
+  node <- parallel::clusterCall(cl, Sys.getpid)
+  # R hears no interrupt in system(), and what follows it is over the limit, too.
+  waits <- list(
+    function(i) if (i == 2L) system("sleep 300") else i,
+    function(i) if (i == 2L && system("sleep 300") != 0) stop("nobody slept") else i
+  )
+  for (f in waits) {
+    got <- suppressWarnings(par_lapply(1:3, f, .on = cl, .control = on_cluster(timeout = 0.5, errors = "collect")))
+    expect_s3_class(got[[2L]], "regatta_error_timeout")
+    expect_identical(got[-2L], list(1L, 3L))
+  }
+  expect_identical(parallel::clusterCall(cl, Sys.getpid), node)
+})
+
 test_that("a node that dies loses its element and no other", {
   cl <- local_cluster(3L)
   f <- function(i) {

@@ -199,6 +199,7 @@ test_that("one Ctrl-C ends each wait for others, and the session can go on", {
       value_in_time = function() par_value(par_call(sleep(1), .control = control), timeout = 200),
       fill = function() shm_fill(4, sleep, .control = control),
       node = function() par_lapply(1:2, sleep, .on = cl, .control = control),
+      node_program = function() par_lapply(1:2, function(i) system("sleep 300"), .on = cl, .control = control),
       node_call = function() par_value(par_call(sleep(1), .on = cl, .control = control)),
       semaphore = function() sem_wait(sem),
       server = function() cluster_local(1L)
@@ -217,13 +218,14 @@ test_that("one Ctrl-C ends each wait for others, and the session can go on", {
     list(names = names(waits), heard = heard, after = after)
   }, env = c(LD_PRELOAD = endless_server()))
   pid <- session$process$get_pid()
-  for (name in c("map", "stream", "value_in_time", "fill", "node", "node_call", "semaphore", "server")) {
+  waits <- c("map", "stream", "value_in_time", "fill", "node", "node_program", "node_call", "semaphore", "server")
+  for (name in waits) {
     fault_wait_line(session, sprintf("^go %s ", name))
     wait_until(is_resting(pid), 20)
     tools::pskill(pid, tools::SIGINT)
   }
   got <- fault_value(session, timeout = 40)$value
-  expect_identical(got$heard, stats::setNames(as.list(rep("interrupted", 8L)), got$names))
+  expect_identical(got$heard, stats::setNames(as.list(rep("interrupted", 9L)), got$names))
   expect_identical(got$after, list(1L, 2L, 3L))
 })
 
