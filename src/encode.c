@@ -278,6 +278,14 @@ int rg_encode_may_try_again(rg_region_status status) {
   return 1;
 }
 
+rg_region *rg_encode_begin_region(int64_t size) {
+  rg_region *region;
+  rg_region_status status = rg_region_begin(&region);
+  if (rg_encode_may_try_again(status)) status = rg_region_begin(&region);
+  rg_encode_check(status, size, 0);
+  return region;
+}
+
 void rg_encode_full(rg_arena_status status, rg_arena_need need, int in_run) {
   if (status == RG_ARENA_OVERWRITTEN) {
     rg_call_r("abort_overwritten", 1, PROTECT(Rf_ScalarLogical(FALSE)));

@@ -46,6 +46,9 @@ void rg_encode_check(rg_region_status status, int64_t requested, int64_t availab
    more and that R had not collected. */
 int rg_encode_may_try_again(rg_region_status status);
 
+/* rg_region_begin(), for vectors of which the first has `size` bytes. */
+rg_region *rg_encode_begin_region(int64_t size);
+
 /* The error of a process that may open no more files. */
 void rg_encode_abort_files(int64_t requested);
 

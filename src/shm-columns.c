@@ -17,10 +17,7 @@ SEXP ffi_shm_columns_new(SEXP type, SEXP length, SEXP limit) {
   SEXPTYPE wanted = Rf_str2type(CHAR(STRING_ELT(type, 0)));
   int64_t size = (int64_t)Rf_asReal(length) * (int64_t)rg_shm_vector_unit(wanted);
   int64_t offset, available = 0;
-  rg_region *region;
-  rg_region_status begun = rg_region_begin(&region);
-  if (rg_encode_may_try_again(begun)) begun = rg_region_begin(&region);
-  rg_encode_check(begun, size, 0);
+  rg_region *region = rg_encode_begin_region(size);
   SEXP pointer = PROTECT(R_MakeExternalPtr(region, R_NilValue, R_NilValue));
   R_RegisterCFinalizerEx(pointer, columns_finalize, TRUE);
   rg_region_status status = rg_region_extend(region, size, rg_shm_array_limit(limit), &offset, &available);

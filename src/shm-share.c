@@ -30,11 +30,7 @@ static SEXP store_in_region(SEXP x, const rg_piece *pieces, int count, void *dat
   share_run *run = data;
   int64_t offset, available = 0, size = 0;
   for (int i = 0; i < count; i++) size += pieces[i].size;
-  if (!run->region) {
-    rg_region_status status = rg_region_begin(&run->region);
-    if (rg_encode_may_try_again(status)) status = rg_region_begin(&run->region);
-    rg_encode_check(status, size, 0);
-  }
+  if (!run->region) run->region = rg_encode_begin_region(size);
   rg_encode_check(extend(run, size, &offset, &available), size, available);
   for (int64_t at = offset, i = 0; i < count; at += pieces[i++].size) {
     rg_shm_store_write(run->region, at, pieces[i].data, pieces[i].size, size, available);
