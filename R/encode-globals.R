@@ -54,8 +54,7 @@ workspace_masks <- function(names, all) {
   Filter(function(name) {
     beyond <- parent.env(globalenv())
     exists(name, envir = beyond) && (all ||
-      exists(name, envir = globalenv(), mode = "function", inherits = FALSE) ==
-        exists(name, envir = beyond, mode = "function"))
+      is_workspace_function(name) == exists(name, envir = beyond, mode = "function"))
   }, setdiff(names, ".Random.seed"))
 }
 
@@ -202,18 +201,28 @@ marks_of_data <- c(
   ".Environment"
 )
 
-# What is not evaluated yet is its code.
 globals_variables <- function(env) {
-  names <- ls(env, all.names = TRUE, sorted = FALSE)
+  found <- variables_of(env, ls(env, all.names = TRUE, sorted = FALSE))
+  found$values[found$lazy] <- lapply(found$values[found$lazy], function(code) {
+    structure(call("~", code), class = "formula", .Environment = env)
+  })
+  unname(found$values)
+}
+
+# What these variables of an environment hold, with nothing evaluated for it: list(values, lazy, active), a list by
+# their names, and which of it is the code of something that is not evaluated yet, or the function of an active binding.
+variables_of <- function(env, names) {
   if (length(names) == 0L) {
-    return(list())
+    return(list(values = list(), lazy = logical(), active = logical()))
   }
   lazy <- rlang::env_binding_are_lazy(env, names)
   active <- rlang::env_binding_are_active(env, names)
-  code <- lapply(names[lazy], function(name) {
-    structure(call("~", eval(call("substitute", as.name(name), env))), class = "formula", .Environment = env)
-  })
-  c(unname(mget(names[!lazy & !active], envir = env)), code, lapply(names[active], activeBindingFunction, env))
+  values <- stats::setNames(vector("list", length(names)), names)
+  plain <- !lazy & !active
+  values[plain] <- mget(names[plain], envir = env)
+  values[lazy] <- lapply(names[lazy], function(name) eval(call("substitute", as.name(name), env)))
+  values[active] <- lapply(names[active], activeBindingFunction, env)
+  list(values = values, lazy = lazy, active = active)
 }
 
 is_own_environment <- function(env) {

@@ -62,21 +62,9 @@ key_number <- function(seen, kind, x) {
 key_variables <- function(env) {
   names <- sort(ls(env, all.names = TRUE), method = "radix")
   if (".refClassDef" %in% names) names <- intersect(names, names(env[[".refClassDef"]]@fieldClasses))
-  if (length(names) == 0L) {
-    return(list())
-  }
-  lazy <- rlang::env_binding_are_lazy(env, names)
-  active <- rlang::env_binding_are_active(env, names)
-  values <- lapply(seq_along(names), function(i) {
-    if (active[[i]]) {
-      list("active", activeBindingFunction(names[[i]], env))
-    } else if (lazy[[i]]) {
-      eval(call("substitute", as.name(names[[i]]), env))
-    } else {
-      get(names[[i]], envir = env, inherits = FALSE)
-    }
-  })
-  stats::setNames(values, names)
+  found <- variables_of(env, names)
+  found$values[found$active] <- lapply(found$values[found$active], function(f) list("active", f))
+  found$values
 }
 
 # The object with functions and language in it as plain lists, wherever they stand: also in attributes, which slots
