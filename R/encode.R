@@ -39,7 +39,6 @@ overwritten_record <- function() {
   record
 }
 
-# Called from C when the descriptor of shared memory is not open any more, or on something else.
 # Called from C when this process may open no more files: each call that shares an object, and each array, has one.
 abort_files <- function(requested) {
   limit <- .Call(ffi_regatta_info_limits, "/")[["files_soft"]]
@@ -54,6 +53,7 @@ abort_files <- function(requested) {
   ))
 }
 
+# Called from C when the descriptor of shared memory is not open any more, or on something else.
 abort_descriptor <- function(requested) {
   message <- sprintf(paste(
     "cannot write %s to shared memory: its file descriptor was closed in process %d, and may be",

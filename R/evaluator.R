@@ -3,12 +3,12 @@
 
 # What the current worker is doing: `depth`, the number of the loop's frame; `step`, the frame that an element
 # leaves when it fails; `detailed`, how many errors it has described in full; `like`, the trace that the last error
-# had, and what it was made of (see error_key()); `told`, how many such it has sent; `control`, the settings of the run; `muffle`, whether messages and
-# warnings end once they are noted; `messages_to`, the connection that messages went to when the elements
-# began; `session`, whether the worker is the session itself, so that an
-# interrupt is the user's; `record`, an error that has been described and not yet sent; `unsent`, names of
-# variables that the session has and the worker was not given; `warn`, the option of that name as the session has
-# it; `warned`, how many warnings were described that may become errors.
+# had, and what it was made of (see error_key()); `told`, how many such it has sent; `control`, the settings of the
+# run; `muffle`, whether messages and warnings end once they are noted; `messages_to`, the connection that messages
+# went to when the elements began; `session`, whether the worker is the session itself, so that an interrupt is the
+# user's; `record`, an error that has been described and not yet sent; `unsent`, names of variables that the session
+# has and the worker was not given; `warn`, the option of that name as the session has it; `warned`, how many
+# warnings were described that may become errors.
 evaluator <- new.env(parent = emptyenv())
 
 # Every one of the first errors of a worker brings locals and a dump, later ones the traceback only:

@@ -34,7 +34,7 @@ cluster_worker_begin <- function(bytes, slots, number, token, share = NULL, sett
   # What the node has by handle goes back as a handle, if the session is near: it has `slots` then.
   streams <- c(control$stdout, control$stderr) != "drop"
   .Call(ffi_cluster_worker_begin, streams, !is.null(slots))
-  if (!isTRUE(the$ends_programs)) {
+  if (!the$ends_programs) {
     # A node whose session has gone ends between two messages.
     the$ends_programs <- TRUE
     reg.finalizer(cluster_worker, function(e) .Call(ffi_cluster_worker_end), onexit = TRUE)
@@ -52,9 +52,9 @@ cluster_worker_begin <- function(bytes, slots, number, token, share = NULL, sett
   evaluate_begin(control, job$seed)
 }
 
-# `begin`: list(bytes, slots, number, share, settings, mark) with the first batch of a run, or after another run. Interrupts
-# are let in where an element runs and nowhere else: one that came between two of them, while an error
-# is on its way from its frames, would end the batch without a reply.
+# `begin`: list(bytes, slots, number, share, settings, mark) with the first batch of a run, or after another run.
+# Interrupts are let in where an element runs and nowhere else: one that came between two of them, while an error is
+# on its way from its frames, would end the batch without a reply.
 cluster_worker_batch <- function(elements, tries, token, begin = NULL) {
   suspendInterrupts({
     if (!is.null(begin)) {

@@ -115,7 +115,6 @@ static int is_among(SEXP names, const char *entry, size_t length) {
   return 0;
 }
 
-/* `stay`: names of those that may have come since. */
 SEXP ffi_settings_environment_reset(SEXP before, SEXP stay) {
   const char *bytes = (const char *)RAW_RO(before);
   entries all = {bytes, bytes + XLENGTH(before), bytes};

@@ -14,7 +14,7 @@ SEXP ffi_settings_options_same(SEXP options, SEXP before);
 /* The environment variables as bytes, to be compared. */
 SEXP ffi_settings_environment(void);
 
-/* Makes them what such bytes say, but for those that are new where `added` may stay. */
+/* Makes them what such bytes say, but for new ones whose names are among `stay`. */
 SEXP ffi_settings_environment_reset(SEXP before, SEXP stay);
 
 #endif

@@ -18,8 +18,9 @@
  *             shared memory, and its handle says all.
  *   LENT      Somebody has. Most only read, whatever they have asked for: INTEGER(x) asks for a pointer to write
  *             through, as match() and order() do, and Rcpp >= 1.1.1 writes through one that is for reading.
- *             Whether it was written through is found out each time the state is asked for: frozen memory is mapped privately, and the system says whether it made a
- *             private copy of a page; strings are compared with those that were made of the memory.
+ *             Whether it was written through is found out each time the state is asked for: frozen memory is
+ *             mapped privately, and the system says whether it made a private copy of a page; strings are
+ *             compared with those that were made of the memory.
  *             Without an answer of the system the vector counts as changed.
  *   CHANGED   It differs from what stands in shared memory, or may: its data travel.
  *   LIVE      Of an array, lock or counter: the memory itself, for all who have it.
