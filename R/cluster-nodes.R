@@ -11,7 +11,7 @@ sendData.regatta_node <- function(node, data) {
     .Call(ffi_fork_stand_replace, state$stand, node$rank)
     warning(warning_replaced(node$rank))
   }
-  bytes <- send_handles(TRUE, serialize(data, NULL, xdr = FALSE))
+  bytes <- send_handles(TRUE, to_bytes(data))
   failed <- .Call(ffi_fork_stand_send, state$stand, node$rank, bytes)
   if (failed != 0L) {
     abort_node(node$rank, .Call(ffi_system_message, failed))

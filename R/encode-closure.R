@@ -10,7 +10,7 @@
 # Vectors of at least `min` bytes are shared.
 closure_pack <- function(x, min = Inf, near = is.finite(min)) {
   held <- new.env(parent = emptyenv())
-  whole <- function() list(body = serialize(x, NULL, xdr = FALSE), environments = list())
+  whole <- function() list(body = to_bytes(x), environments = list())
   bytes <- send_handles(near, if (is.finite(min)) pack_sharing(x, min) else whole(), held)
   bytes$packages <- packages_of_methods(c(list(bytes$body), bytes$environments))
   list(bytes = bytes, held = held)
@@ -22,13 +22,13 @@ pack_sharing <- function(x, min) {
   pack$copies <- list()
   hook <- function(env) pack_environment(pack, env, min)
   x <- shm_share(x, min)
-  body <- serialize(x, NULL, xdr = FALSE, refhook = hook)
+  body <- to_bytes(x, refhook = hook)
   environments <- list()
   # A copy may hold functions with environments of their own.
   while (length(environments) < length(pack$copies)) {
     at <- length(environments) + 1L
     pack$written <- pack$copies[[at]]
-    environments[[at]] <- serialize(pack$written, NULL, xdr = FALSE, refhook = hook)
+    environments[[at]] <- to_bytes(pack$written, refhook = hook)
   }
   shm_share(list(body = body, environments = environments), min)
 }

@@ -1,3 +1,11 @@
+# `x` as bytes, whatever handlers and options(warn = ) there are. R warns whenever it writes an environment of a package,
+# since the reader might not have it; what it writes is right, and nobody could do anything about it.
+to_bytes <- function(x, ...) unwarned(serialize(x, NULL, xdr = FALSE, ...))
+
+unwarned <- function(code) withCallingHandlers(code, warning = muffle_warning)
+
+muffle_warning <- function(w) tryInvokeRestart("muffleWarning")
+
 # Called from C when there is no room for a result of a run, or for a shared object.
 abort_memory <- function(requested, available, in_run) {
   signal_error(error_memory(requested, available, in_run))

@@ -173,6 +173,8 @@ handle_condition <- function(cnd) {
     handle_error(cnd$error)
   } else if (inherits(cnd, "interrupt")) {
     handle_interrupt(cnd)
+  } else if (.Call(ffi_encode_is_writing)) {
+    muffle_warning(cnd)
   } else if (inherits(cnd, "warning")) {
     if (!takes_warnings()) handle_warning(cnd)
   } else if (inherits(cnd, "message")) {
@@ -264,7 +266,7 @@ send_condition <- function(cnd, mode, kind, fate = NULL) {
   } else {
     # No condition makes an element fail that has not failed.
     tryCatch(
-      send(portable_condition(light_condition(cnd)), fate),
+      unwarned(send(portable_condition(light_condition(cnd)), fate)),
       error = function(e) send(plain_condition(cnd), fate["warn"])
     )
   }

@@ -23,7 +23,7 @@ sendData.regatta_remote_node <- function(node, data) {
   if (!seat_is_ready(seat)) abort_remote(node, NA, seat$host$reason)
   seat$value <- NULL
   seat$holder <- NULL
-  bytes <- serialize(data, NULL, xdr = FALSE)
+  bytes <- to_bytes(data)
   seat$since <- .Call(ffi_clock)
   seat$calls <- 1
   sent <- remote_send(pool, seat$host, "CALL", seat = seat$at, bytes = bytes, fresh = fresh)

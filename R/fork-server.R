@@ -199,10 +199,10 @@ member_call <- function(bytes) {
   begun <- proc.time()
   value <- tryCatch(do.call(data$fun, data$args, quote = TRUE), error = failed)
   reply <- function(value) {
-    serialize(list(
+    to_bytes(list(
       type = "VALUE", value = if (isTRUE(data$return)) value, success = TRUE,
       time = proc.time() - begun, tag = data$tag
-    ), NULL, xdr = FALSE)
+    ))
   }
   tryCatch(reply(value), error = function(e) reply(failed(e)))
 }

@@ -44,13 +44,16 @@ log_holder <- function(folder) {
 # its size.
 log_append <- function(log, type, key, index, facts, value = NULL, bytes = 0) {
   if (bytes < log_large) {
-    payload <- serialize(list(facts = facts, value = value), NULL, xdr = FALSE)
+    payload <- list(facts = facts, value = value)
+    # Most values are of this kind, and nothing warns of one.
+    plain <- is.atomic(value) && is.null(attributes(value))
+    payload <- if (plain) serialize(payload, NULL, xdr = FALSE) else to_bytes(payload)
     if (length(payload) < log_large || type == "call") {
       return(.Call(ffi_log_append, log$pointer, log_types[[type]], key, index, payload))
     }
   }
   name <- paste0(key, ".value")
-  sums <- .Call(ffi_log_file_write, log$folder, name, value)
+  sums <- unwarned(.Call(ffi_log_file_write, log$folder, name, value))
   if (is_log_failure(sums)) {
     return(sums)
   }

@@ -25,7 +25,7 @@ key_of <- function(x) {
 # Version 2 of the format knows no compact forms of vectors. Its header names the version of R, which is left out.
 key_bytes <- function(x, seen) {
   hook <- function(x) key_reference(x, seen)
-  key_header(serialize(key_plain(x, seen), NULL, xdr = FALSE, version = 2L, refhook = hook))
+  key_header(to_bytes(key_plain(x, seen), version = 2L, refhook = hook))
 }
 
 key_header <- function(bytes) {

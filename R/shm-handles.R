@@ -63,7 +63,7 @@ wrapped_views <- function() {
   views <- get0(".regatta_wrapped_views", frame, inherits = FALSE)
   if (is.null(views)) {
     object <- get(argument, frame)
-    views <- .Call(ffi_shm_wrapped, object, get0("refhook", frame, inherits = FALSE))
+    views <- unwarned(.Call(ffi_shm_wrapped, object, get0("refhook", frame, inherits = FALSE)))
     # A wrapper that has some class is an array's own, if it has not got that of something else.
     if (any(views[[2L]] == 1L) && has_other_class(object)) {
       views[[2L]][views[[2L]] == 1L] <- 2L

@@ -23,7 +23,7 @@ need_crypto <- function(call = rlang::caller_env(2)) {
 }
 
 link_send <- function(link, value) {
-  link_done(.Call(ffi_link_send, link, serialize(value, NULL, xdr = FALSE)), "send a message")
+  link_done(.Call(ffi_link_send, link, to_bytes(value)), "send a message")
   invisible()
 }
 

@@ -98,7 +98,7 @@ detach_values <- function(values, frames, copies) {
     i <- as.integer(name[[2L]])
     if (name[[1L]] == "frame") copies[[i]] else dropped$to[[i]]
   }
-  trip <- function(x) unserialize(serialize(x, NULL, refhook = leave), refhook = enter)
+  trip <- function(x) unserialize(to_bytes(x, refhook = leave), refhook = enter)
   or_else(trip(values), lapply(values, function(frame) {
     lapply(frame, function(x) or_else(trip(x), "<cannot be kept>"))
   }))
@@ -170,7 +170,9 @@ write_dump <- function(errors, file) {
 save_whole <- function(value, path) {
   partial <- sprintf("%s.%d.part", path, Sys.getpid())
   on.exit(unlink(partial))
-  saveRDS(value, partial)
+  # A file that cannot be opened, or be closed, is a warning.
+  file <- gzfile(partial, "wb")
+  tryCatch(unwarned(saveRDS(value, file)), finally = close(file))
   if (!file.rename(partial, path)) {
     stop("it cannot be renamed to its final name")
   }

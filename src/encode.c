@@ -110,6 +110,14 @@ static SEXP look_at_foreign(SEXP x, SEXP data) {
   return R_NilValue;
 }
 
+/* A value is being written: what R signals meanwhile, and methods of other packages' vectors, is none of the element's
+   conditions, and would need the buffer that the value goes to. */
+static int writing;
+
+int rg_encode_is_writing(void) { return writing; }
+
+SEXP ffi_encode_is_writing(void) { return Rf_ScalarLogical(writing); }
+
 static SEXP serialize_value(void *data) {
   encode_call *call = data;
   int64_t share_from = call->arena ? call->share_from : INT64_MAX;
@@ -132,6 +140,11 @@ static void leave_context(void *data, Rboolean jump) {
   rg_shm_view_finish();
 }
 
+static void stop_writing(void *data, Rboolean jump) {
+  writing = 0;
+  leave_context(data, jump);
+}
+
 /* Whether it is something that loses its meaning in another process. */
 SEXP ffi_encode_is_foreign(SEXP x) {
   foreign_look look = {0, NULL};
@@ -151,7 +164,8 @@ int rg_encode(SEXP value, rg_arena *arena, int64_t share_from, rg_buffer *out) {
     encode_call call = {.value = value, .arena = arena, .share_from = share_from, .out = out};
     append_byte(out, 'S');
     rg_shm_view_begin(arena, RG_COPY_NONE);
-    R_UnwindProtect(serialize_value, &call, leave_context, NULL, NULL);
+    writing = 1;
+    R_UnwindProtect(serialize_value, &call, stop_writing, NULL, NULL);
     return call.found_foreign;
   }
   return 0;

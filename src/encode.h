@@ -27,6 +27,10 @@
    null pointer. */
 int rg_encode(SEXP value, rg_arena *arena, int64_t share_from, rg_buffer *out);
 
+/* Whether R code that runs now was called by rg_encode(), which cannot be entered again. */
+int rg_encode_is_writing(void);
+SEXP ffi_encode_is_writing(void);
+
 SEXP ffi_encode_is_foreign(SEXP x);
 
 /* A condition without those of its fields that rg_encode() refuses: they are NULL in a shallow copy.

@@ -235,7 +235,7 @@ SEXP ffi_evaluator_error(SEXP record) {
 /* FALSE when the element has sent as many of this kind as it may; the rest is counted. */
 SEXP ffi_evaluator_condition(SEXP condition, SEXP kind) {
   int k = Rf_asInteger(kind);
-  if (evaluator.element < 0 || is_copy()) return Rf_ScalarLogical(FALSE);
+  if (evaluator.element < 0 || is_copy() || rg_encode_is_writing()) return Rf_ScalarLogical(FALSE);
   if (evaluator.conditions[k] >= evaluator.most_conditions) {
     evaluator.conditions[k]++;
     return Rf_ScalarLogical(FALSE);
@@ -248,7 +248,9 @@ SEXP ffi_evaluator_condition(SEXP condition, SEXP kind) {
 
 /* A condition that is for the verb in the parent and not for the user: never counted. */
 SEXP ffi_evaluator_note(SEXP note) {
-  if (evaluator.element < 0 || !evaluator.channel.publish || is_copy()) return Rf_ScalarLogical(FALSE);
+  if (evaluator.element < 0 || !evaluator.channel.publish || is_copy() || rg_encode_is_writing()) {
+    return Rf_ScalarLogical(FALSE);
+  }
   encode(note);
   publish_object(RG_RECORD_CONDITION, RG_OTHER_CONDITION, note);
   return Rf_ScalarLogical(TRUE);
