@@ -93,9 +93,12 @@ warning_checkpoint <- function(folder, index, failure) {
   )
 }
 
-# `found` of `n` elements have values; `damaged` bytes are of no record.
-message_checkpoint <- function(folder, found, n, damaged) {
-  text <- sprintf("Checkpoint %s: %.0f of %.0f elements are done and do not run again.", quoted(folder), found, n)
+# `found` of `n` elements, those after `before` others, have values; `damaged` bytes are of no record.
+message_checkpoint <- function(folder, found, n, before, damaged) {
+  which <- if (before > 0) sprintf(" from %.0f on", before + 1) else ""
+  text <- sprintf(
+    "Checkpoint %s: %.0f of %.0f elements%s are done and do not run again.", quoted(folder), found, n, which
+  )
   if (damaged > 0) text <- paste(text, sprintf("%s of it are damaged and were left out.", format_bytes(damaged)))
   condition_checkpoint(text, folder, found = found, n = n, damaged = damaged)
 }

@@ -11,6 +11,28 @@ checkpoint_open <- function(task, control, seed) {
     return(NULL)
   }
   if (is.null(task$keyed)) signal_error(error_checkpoint_verb(task$verb, task$call))
+  earlier <- task$series$checkpoint
+  point <- if (is.null(earlier)) checkpoint_new(task, control, seed) else checkpoint_next(earlier)
+  opened <- FALSE
+  on.exit(if (!opened && is.null(earlier)) log_close(point$log))
+  # A part that is begun again, in another place, has its keys.
+  if (!identical(point$before, task_before(task))) {
+    point$before <- task_before(task)
+    point$keys <- checkpoint_keys(task, point)
+  }
+  point$rows <- point$values[match(point$keys, point$log$records$key[point$values])]
+  point$kept <- list() # elements that need not be written any more, as they came
+  point$told <- list() # warnings of elements that have not ended, by number
+  point$names <- if (is.null(task$series)) task$names
+  point$due <- Inf
+  if (is.null(earlier)) checkpoint_begin(point, task)
+  checkpoint_message(point, task$n)
+  if (!is.null(task$series)) task$series$checkpoint <- point
+  opened <- TRUE
+  point
+}
+
+checkpoint_new <- function(task, control, seed) {
   log <- checkpoint_log(control$checkpoint, TRUE, task$call)
   opened <- FALSE
   on.exit(if (!opened) log_close(log))
@@ -23,17 +45,17 @@ checkpoint_open <- function(task, control, seed) {
   point$seed <- checkpoint_seed(point, seed, task$call)
   # In every record, so that no damage to one costs the others.
   point$of <- list(code = point$code, seed = point$seed, setting = point$setting, again = point$again)
-  point$keys <- checkpoint_keys(task, point)
-  values <- log$records$type != log_types[["call"]]
-  point$rows <- which(values)[match(point$keys, log$records$key[values])]
-  point$kept <- list() # elements that need not be written any more, as they came
-  point$told <- list() # warnings of elements that have not ended, by number
-  point$names <- task$names
-  point$due <- Inf
+  point$values <- which(log$records$type != log_types[["call"]])
+  point$counts <- new.env(parent = emptyenv()) # how many elements of a content there were, in parts before
   point$failed <- FALSE
-  checkpoint_begin(point, task, control)
   opened <- TRUE
   point
+}
+
+# For another part of the same whole.
+checkpoint_next <- function(earlier) {
+  earlier$log$damaged <- 0 # it has been told
+  list2env(as.list.environment(earlier), parent = emptyenv())
 }
 
 checkpoint_log <- function(folder, write, call) {
@@ -86,17 +108,27 @@ checkpoint_changes <- function(before, now) {
 checkpoint_keys <- function(task, point) {
   content <- vapply(seq_len(task$n), function(i) key_of(task$keyed$content(i)), "")
   place <- if (!is.null(point$seed)) {
-    seq_len(task$n)
-  } else if (anyDuplicated(content)) {
-    stats::ave(seq_len(task$n), content, FUN = seq_along)
+    point$before + seq_len(task$n)
   } else {
-    rep(1L, task$n)
+    checkpoint_places(content, if (!is.null(task$series)) point$counts)
   }
   text <- paste(point$code, paste(point$seed, collapse = " "), content, place)
   vapply(text, rlang::hash, "", USE.NAMES = FALSE)
 }
 
-checkpoint_begin <- function(point, task, control) {
+# Which of the elements of its content each is. `counts` has how many there were in parts before, and is told of these.
+checkpoint_places <- function(content, counts) {
+  n <- length(content)
+  places <- if (anyDuplicated(content)) stats::ave(seq_len(n), content, FUN = seq_along) else rep(1L, n)
+  if (is.null(counts)) {
+    return(places)
+  }
+  places <- places + vapply(content, function(one) c(counts[[one]], 0L)[[1L]], 0L)
+  list2env(as.list(stats::setNames(places, content)), envir = counts) # of several the last, which is the largest
+  places
+}
+
+checkpoint_begin <- function(point, task) {
   facts <- list(
     of = point$of, parts = point$parts, verb = task$verb, call = format_call(task$call, 200L), n = task$n,
     when = Sys.time(), pid = Sys.getpid(), host = Sys.info()[["nodename"]]
@@ -104,9 +136,12 @@ checkpoint_begin <- function(point, task, control) {
   wrote <- log_append(point$log, "call", point$code, 0, facts)
   if (is_log_failure(wrote)) signal_error(error_checkpoint_open(point$log$folder, wrote, task$call))
   point$due <- .Call(ffi_clock) + checkpoint_sync_after
+}
+
+checkpoint_message <- function(point, n) {
   found <- sum(!is.na(point$rows))
   if (found > 0L || point$log$damaged > 0) {
-    message(message_checkpoint(point$log$folder, found, task$n, point$log$damaged))
+    message(message_checkpoint(point$log$folder, found, n, point$before, point$log$damaged))
   }
 }
 
@@ -141,7 +176,7 @@ checkpoint_take <- function(run, indices) {
     if (length(some) > 0L) take_values(run, list(index = some, values = lapply(objects, `[[`, "value")))
   }
   if (length(point$log$lost) > 0L) {
-    message(message_checkpoint_lost(point$log$folder, point$log$lost))
+    message(message_checkpoint_lost(point$log$folder, point$before + point$log$lost))
     point$log$lost <- NULL
   }
   indices[run$status[indices] == element_states[["pending"]]]
@@ -173,7 +208,9 @@ checkpoint_keep <- function(run, event) {
       i <- event$index[[k]]
       told <- if (length(point$told) > 0L) point$told[[as.character(i)]]
       facts <- list(of = point$of, numbers = numbers[, k], name = point$names[i], told = told)
-      wrote <- log_append(point$log, "value", point$keys[[i]], i, facts, event$values[[k]], event$bytes[[k]])
+      wrote <- log_append(
+        point$log, "value", point$keys[[i]], point$before + i, facts, event$values[[k]], event$bytes[[k]]
+      )
       if (is_log_failure(wrote)) checkpoint_fail(run, i, wrote)
       if (!is.null(told)) point$told[[as.character(i)]] <- NULL
     }
@@ -203,7 +240,7 @@ checkpoint_fail <- function(run, index, failure) {
   if (!point$failed) {
     point$failed <- TRUE
     progress_clear(run$progress)
-    warning(warning_checkpoint(point$log$folder, index, failure))
+    warning(warning_checkpoint(point$log$folder, if (!is.null(index)) point$before + index, failure))
   }
 }
 
@@ -227,7 +264,7 @@ checkpoint_close <- function(run) {
   if (is.null(point)) {
     return(invisible())
   }
-  on.exit(log_close(point$log))
+  on.exit(if (is.null(run$task$series)) log_close(point$log))
   left <- setdiff(which(run$status == element_states[["done"]]), unlist(point$kept))
   if (length(left) > 0L) {
     tasks <- run$tasks

@@ -14,10 +14,13 @@ element_states <- c(pending = 0L, done = 1L, error = 2L, death = 3L, timeout = 4
 #   near                what needs workers that share memory with the session, as text
 #   inherit             TRUE: workers are to have all that the session has
 #   keyed               what its values are kept by in a checkpoint, see driver-checkpoint.R
+#   series              the whole that it is a part of, see driver-series.R
 #   beside              how many runs of one worker are to be there at a time, this one among them
 #   limit_signal        the signal for an element over a limit, in place of the usual steps
 # `attended`: the run is driven from its beginning to its end, and not when the user asks for a value.
-run_new <- function(task, on, control, seed = rng_base(control$seed), attended = FALSE) {
+run_new <- function(task, on, control, seed = task_base(task, control), attended = FALSE) {
+  # Now: the session's generator stands after the call where it does without a checkpoint.
+  force(seed)
   where <- where_to_run(on, control, task$call, isTRUE(task$inherit))
   on <- where$on
   control <- where$control
@@ -35,7 +38,7 @@ run_new <- function(task, on, control, seed = rng_base(control$seed), attended =
   wanted <- if (is.null(control$workers)) offered$usual else control$workers
   run$places <- as.integer(min(wanted, offered$most, left))
   run$share <- max(1L, as.integer(workers_available()) %/% max(run$places, task$beside))
-  run$seed <- seed
+  run$seed <- rng_base_from(seed, task_before(task))
   run$values <- vector("list", task$n)
   run$status <- integer(task$n)
   run$done <- 0
@@ -73,7 +76,7 @@ run_map <- function(task, on, control) {
 
 # The run when it is over. One that has got no worker at all is done in this process, if the user allows it, with the
 # same random numbers: `seed` is drawn once, by the first that needs it.
-run_through <- function(task, on, control, seed = rng_base(control$seed)) {
+run_through <- function(task, on, control, seed = task_base(task, control)) {
   # Limits cannot be watched in this process.
   if (control$no_workers == "stop" || limits_any(list(control = control))) {
     return(run_on(task, on, control, seed))

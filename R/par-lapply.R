@@ -34,9 +34,9 @@ further_arguments <- function(...) {
 }
 
 # Elements of the list or vector `X`. `args` are forced here, once, and not in every worker. `keyed`: see
-# driver-checkpoint.R.
+# driver-checkpoint.R; `series`: see driver-series.R.
 map_list <- function(X, FUN, args, verb, call, on, control, names = base::names(bare_elements(X)), near = NULL,
-                     keyed = keyed_by(X, FUN, args)) {
+                     keyed = keyed_by(X, FUN, args), series = NULL) {
   n <- count_elements(X)
   control <- check_control(control, n, call = call)
   if (n == 0L) {
@@ -45,7 +45,7 @@ map_list <- function(X, FUN, args, verb, call, on, control, names = base::names(
   task <- list(
     verb = verb, call = call, n = n, names = names,
     loop = map_loop(X, FUN, args),
-    replay = list(X = X, FUN = FUN, args = args), near = near, keyed = keyed
+    replay = list(X = X, FUN = FUN, args = args), near = near, keyed = keyed, series = series
   )
   run_map(task, on, control)
 }

@@ -34,21 +34,25 @@ foreach_evaluate <- function(loop, body, env, data) {
   if (loop$errorHandling != "stop") data$control$errors <- "collect"
   iterator <- iterators::iter(loop)
   accumulate <- foreach::makeAccum(iterator)
-  done <- 0
+  series <- series_new()
+  on.exit(series_close(series))
   repeat {
     arguments <- as.list(iterator, n = ahead)
+    done <- series$before
     if (done == 0) iteration <- foreach_iteration(loop, body, env, names(arguments[1L][[1L]]), call)
     if (length(arguments) > 0L) {
       # Tags are also the names that failures and output get.
       tags <- done + seq_along(arguments)
       names <- if (done > 0) sprintf("iteration %.0f", tags)
       values <- withCallingHandlers(
-        map_list(arguments, iteration$fun, iteration$args, "foreach", call, data$on, data$control, names),
+        map_list(
+          arguments, iteration$fun, iteration$args, "foreach", call, data$on, data$control, names, series = series
+        ),
         # That of this loop, which knows what became of them, and of none within an iteration.
         regatta_warning_errors = function(w) if (identical(w$call, call)) tryInvokeRestart("muffleWarning")
       )
       accumulate(lapply(unname(values), foreach_value), tags)
-      done <- done + length(arguments)
+      series_next(series, length(arguments))
     }
     if (length(arguments) < ahead) break
   }

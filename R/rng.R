@@ -21,6 +21,17 @@ rng_base <- function(seed) {
   c(rng_element_kind(), .Call(ffi_rng_base_state, as.integer(state), drawn))
 }
 
+# The base of which element 1 has the stream that element `before` + 1 has of this one.
+rng_base_from <- function(base, before) {
+  if (is.null(base) || before == 0) {
+    return(base)
+  }
+  # The state of L'Ecuyer's generator is the stream itself.
+  c(base[[1L]], .Call(ffi_rng_element, c(rng_lecuyer, base[-1L]), before + 1, 1L)[-1L])
+}
+
+rng_lecuyer <- 10407L # with inversion and rejection
+
 # The first word of `.Random.seed`: the generator, its ways to make normals and samples, and what a later R may add.
 # R gives it only with a state, which a session has that has drawn a number.
 rng_kind <- function() {

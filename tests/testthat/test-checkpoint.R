@@ -79,6 +79,18 @@ test_that("the streams of the session's generator go on from those of the first 
   got <- quiet(par_lapply(1:4, draw, .control = going(dir, seed = TRUE)))
   set.seed(1)
   expect_identical(got, par_lapply(1:4, draw, .control = two_workers(seed = TRUE)))
+  # What is drawn after the call does not depend on how much of it was done before.
+  after <- runif(1)
+  for (n in c(4, 5)) {
+    set.seed(1)
+    quiet(par_lapply(seq_len(n), draw, .control = going(dir, seed = TRUE)))
+    expect_identical(runif(1), after)
+  }
+  set.seed(1)
+  stream <- quiet(par_stream(1:4, draw, .control = going(dir, seed = TRUE)))
+  expect_identical(par_next(stream), got[[1L]])
+  expect_identical(runif(1), after)
+  while (par_more(stream)) par_next(stream)
   expect_error(par_lapply(1:4, draw, .control = going(dir, seed = 3L)), "the seed has changed")
   local({
     numbered <- folder()

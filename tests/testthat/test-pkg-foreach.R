@@ -129,6 +129,60 @@ test_that("random numbers follow the seed of the session, or of the settings", {
     class = "regatta_error_argument")
 })
 
+test_that("the parts of a long loop have random numbers, and places in a checkpoint, as one map", {
+  withr::local_preserve_seed()
+  local_backend(2)
+  two <- list(ahead = 2)
+  X <- rep(1, 5)
+  draw <- function(control, ahead = two) {
+    registerDoRegatta(2, control)
+    suppressMessages(foreach(x = X, .combine = c, .options.regatta = ahead) %dopar% stats::runif(x))
+  }
+  for (seed in list(TRUE, 5L)) {
+    set.seed(1)
+    plain <- par_control(workers = 2, seed = seed)
+    map <- unlist(par_lapply(X, stats::runif, .control = plain))
+    after <- stats::runif(1)
+    # The second of these goes on from the folder of the first, the last in parts of another length.
+    kept <- par_control(seed = seed, checkpoint = file.path(withr::local_tempdir("loop-"), "run"))
+    for (ahead in list(two, two, list(ahead = 3))) {
+      for (control in list(plain, kept)) {
+        set.seed(1)
+        expect_identical(draw(control, ahead), map)
+        expect_identical(stats::runif(1), after)
+      }
+    }
+    expect_identical(sort(par_log(kept$checkpoint)$index), c(1, 2, 3, 4, 5))
+  }
+  # Elements of the same content are told apart by their order in the loop.
+  kept <- par_control(seed = FALSE, checkpoint = file.path(withr::local_tempdir("loop-"), "run"))
+  first <- draw(kept)
+  expect_identical(anyDuplicated(first), 0L)
+  expect_identical(draw(kept), first)
+  X <- rep(1, 6)
+  registerDoRegatta(2, kept)
+  expect_message(
+    expect_message(
+      again <- foreach(x = X, .combine = c, .options.regatta = list(ahead = 3)) %dopar% stats::runif(x),
+      "3 of 3 elements are done"
+    ),
+    "2 of 3 elements from 4 on are done"
+  )
+  expect_identical(again[1:5], first)
+  # One call from its first part to its last: nobody writes in between, and the lock is given back.
+  locked <- function(x) {
+    tryCatch(par_lapply(1:2, sqrt, .control = kept), regatta_error_checkpoint = function(e) e$reason)
+  }
+  kept <- par_control(seed = FALSE, checkpoint = file.path(withr::local_tempdir("loop-"), "run"))
+  registerDoRegatta(2, kept)
+  # foreach combines between the parts, in this session.
+  said <- foreach(x = X, .combine = function(...) locked(), .options.regatta = two) %dopar% x
+  expect_identical(said, "locked")
+  expect_identical(locked(), "changed")
+  expect_error(foreach(x = X, .options.regatta = two) %dopar% stop("on purpose"))
+  expect_identical(locked(), "changed")
+})
+
 test_that("workers that do not inherit the session get variables and packages", {
   withr::local_preserve_seed()
   skip_on_cran()
