@@ -107,8 +107,7 @@ h5_sparse_totals <- function(m, axes, what, call) {
   order <- c(major, 3L - major)
   found <- h5_call_cached(
     m, ffi_h5_sparse_stats, h5_source(m), h5_sparse_others(m, call),
-    as.double(dim(m)[order]), lapply(axes[order], function(axis) axis$group),
-    c(axes[[order[[1L]]]]$count, axes[[order[[2L]]]]$count),
+    as.double(dim(m)[order]), h5_groups(axes[order]),
     c(h5_wanted(what$stats), order %in% what$margin, what$progress), what$threads, what$memory,
     call = call
   )

@@ -23,10 +23,6 @@ h5_reduce <- function(call, m, margin, stats, na.rm = FALSE, groups = NULL, rows
     progress = check_flag(progress, "progress", call = call)
   )
   chosen <- Map(function(at, k) if (!is.null(at)) h5_positions(at, m, k, call), list(rows, columns), 1:2)
-  reduced <- if (length(margin) == 1L) 3L - margin else margin
-  if (any(vapply(chosen[reduced], anyDuplicated, 0L) > 0L)) {
-    return(h5_repeated(m, chosen, groups, what, call))
-  }
   axes <- h5_axes(m, chosen, groups, margin, call)
   found <- h5_totals(m, axes, what, call)
   results <- lapply(margin, function(k) h5_table(found[[k]], axes, k, what, m))
@@ -42,14 +38,18 @@ h5_check_margin <- function(margin, call = rlang::caller_env()) {
   sort(as.integer(margin))
 }
 
-# For each of the two dimensions: `chosen`, positions or NULL for all; `group`, NULL or the group of
-# each index from 0, -1 for none; `count` of groups, and their `levels`.
+# For each of the two dimensions: `chosen`, positions or NULL for all; `group`, NULL or the group of each index from 0,
+# -1 for none; `count` of groups, and their `levels`. Where positions are to be added up more than once, those that come
+# equally often are a group, and `times` is how often.
 h5_axes <- function(m, chosen, groups, margin, call) {
   lapply(1:2, function(k) {
     name <- c("rows", "columns")[[k]]
     positions <- chosen[[k]]
     reduced <- !setequal(margin, k)
-    axis <- list(chosen = positions, group = NULL, count = 1L, levels = NULL)
+    axis <- list(chosen = positions, group = NULL, count = 1L, levels = NULL, times = NULL)
+    if (reduced && anyDuplicated(positions) > 0L) {
+      return(h5_repeated(axis, dim(m)[[k]], groups, call))
+    }
     if (!is.null(groups) && reduced) {
       size <- if (is.null(positions)) dim(m)[[k]] else length(positions)
       groups <- h5_check_groups(groups, size, name, call)
@@ -65,6 +65,23 @@ h5_axes <- function(m, chosen, groups, margin, call) {
     }
     axis
   })
+}
+
+h5_repeated <- function(axis, extent, groups, call) {
+  if (!is.null(groups)) {
+    must <- "`NULL` where a row or column is to be added up more than once"
+    abort_argument("groups", groups, must, call = call)
+  }
+  times <- tabulate(axis$chosen, extent)
+  axis$times <- unique(times[times > 0L])
+  axis$count <- length(axis$times)
+  axis$group <- match(times, axis$times, 0L) - 1L
+  axis
+}
+
+# As the C++ side has them.
+h5_groups <- function(axes) {
+  lapply(axes, function(axis) axis[c("group", "count", "times")])
 }
 
 h5_check_groups <- function(groups, size, name, call) {
@@ -88,12 +105,9 @@ h5_totals <- function(m, axes, what, call) {
   fields <- h5_fields(m)
   # Rows run along the fast index of the file, unless the matrix was turned round.
   order <- if (fields$transposed) c(2L, 1L) else c(1L, 2L)
-  fast <- axes[[order[[1L]]]]
-  slow <- axes[[order[[2L]]]]
   found <- h5_call_cached(
-    m, ffi_h5_stats, h5_source(m), list(slow$group, fast$group),
-    c(slow$count, fast$count), c(h5_wanted(what$stats), order %in% what$margin, what$progress),
-    what$threads, what$memory,
+    m, ffi_h5_stats, h5_source(m), h5_groups(axes[rev(order)]),
+    c(h5_wanted(what$stats), order %in% what$margin, what$progress), what$threads, what$memory,
     call = call
   )
   found[order]
@@ -112,12 +126,7 @@ h5_table <- function(found, axes, k, what, m) {
   other <- axes[[3L - k]]
   unknown <- !what$na_rm & found$missing > 0
   column <- function(stat) {
-    values <- switch(stat,
-      sum = found$sum,
-      mean = found$sum / found$count,
-      sd = sqrt(found$var),
-      found[[stat]]
-    )
+    values <- if (stat == "sd") sqrt(found$var) else found[[stat]]
     if (stat != "count") values[unknown] <- NA_real_
     if (stat %in% c("var", "sd")) values[found$count < 2] <- NA_real_
     if (!is.null(other$levels)) {
@@ -135,53 +144,10 @@ h5_table <- function(found, axes, k, what, m) {
       values
     }))
   }
-  h5_frame(results, names)
-}
-
-# Names of a data frame are unique, those of a matrix need not be.
-h5_frame <- function(columns, names) {
-  table <- as.data.frame(columns)
+  # Names of a data frame are unique, those of a matrix need not be.
+  table <- as.data.frame(results)
   if (!is.null(names)) attr(table, "row.names") <- make.unique(names)
   table
-}
-
-# Of positions that are to be added up several times, those that come equally often are a group: their statistics
-# count so often.
-h5_repeated <- function(m, chosen, groups, what, call) {
-  if (!is.null(groups)) {
-    must <- "`NULL` where a row or column is to be added up more than once"
-    abort_argument("groups", groups, must, call = call)
-  }
-  again <- function(margin, stats, groups, chosen) {
-    h5_reduce(
-      call, m, margin, stats, what$na_rm, groups, chosen[[1L]], chosen[[2L]], what$threads, what$memory, what$progress
-    )
-  }
-  one <- function(margin) {
-    other <- chosen[[3L - margin]]
-    if (anyDuplicated(other) == 0L) {
-      return(again(margin, what$stats, NULL, chosen))
-    }
-    at <- unique(other)
-    times <- factor(tabulate(match(other, at), length(at)))
-    weight <- as.numeric(levels(times))
-    chosen[[3L - margin]] <- at
-    by <- again(margin, setdiff(h5_stat_names, "sd"), times, chosen)
-    total <- function(values) drop(values %*% weight)
-    found <- list(sum = total(by$sum), nnz = total(by$nnz), count = total(by$count))
-    found$mean <- found$sum / found$count
-    around <- function(values) replace(values, by$count == 0, 0)
-    apart <- by$count * around(by$mean - found$mean)^2
-    within <- ifelse(by$count < 2, 0, (by$count - 1) * by$var)
-    found$var <- replace(total(within + apart) / (found$count - 1), found$count < 2, NA_real_)
-    found$sd <- sqrt(found$var)
-    for (stat in c("min", "max")) {
-      found[[stat]] <- do.call(if (stat == "min") pmin else pmax, lapply(seq_along(weight), function(k) by[[stat]][, k]))
-    }
-    h5_frame(lapply(found[what$stats], unname), rownames(by$sum))
-  }
-  results <- lapply(what$margin, one)
-  if (length(results) == 1L) results[[1L]] else stats::setNames(results, c("rows", "columns"))
 }
 
 # One statistic as a vector, or as a matrix with a column for each group.

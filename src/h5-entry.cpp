@@ -248,10 +248,12 @@ SEXP ffi_h5_read(SEXP source, SEXP slow, SEXP fast, SEXP type, SEXP threads, SEX
   });
 }
 
-static Groups groups_of(SEXP groups, SEXP counts, R_xlen_t axis, std::uint64_t extent) {
-  SEXP of = VECTOR_ELT(groups, axis);
+/* Of each axis: the group of each index or NULL, how many there are, how often each counts or NULL. */
+static Groups groups_of(SEXP groups, R_xlen_t axis, std::uint64_t extent) {
+  SEXP one = VECTOR_ELT(groups, axis), of = VECTOR_ELT(one, 0), times = VECTOR_ELT(one, 2);
   Groups out;
-  out.count = static_cast<unsigned>(INTEGER(counts)[axis]);
+  out.count = static_cast<unsigned>(INTEGER(VECTOR_ELT(one, 1))[0]);
+  if (times != R_NilValue) out.times.assign(INTEGER(times), INTEGER(times) + XLENGTH(times));
   if (of == R_NilValue) return out;
   if (static_cast<std::uint64_t>(XLENGTH(of)) != extent) {
     throw std::logic_error("groups are not those of the matrix");
@@ -267,22 +269,21 @@ static Wanted wanted_of(SEXP flags) {
 
 /* The statistics that were computed; the vectors of others are empty. */
 static SEXP r_results(const Results& results) {
-  RList list({"sum", "var", "min", "max", "nnz", "count", "missing", "rounded"});
-  const std::vector<double>* const columns[] = {&results.sum,     &results.var,   &results.low,
-                                                &results.high,    &results.nonzero, &results.count,
-                                                &results.missing};
-  for (R_xlen_t i = 0; i < 7; ++i) list.set(i, r_doubles(*columns[i]));
-  list.set(7, r_logical(results.rounded));
+  RList list({"sum", "mean", "var", "min", "max", "nnz", "count", "missing", "rounded"});
+  const std::vector<double>* const columns[] = {&results.sum,  &results.mean,    &results.var,   &results.low,
+                                                &results.high, &results.nonzero, &results.count, &results.missing};
+  for (R_xlen_t i = 0; i < 8; ++i) list.set(i, r_doubles(*columns[i]));
+  list.set(8, r_logical(results.rounded));
   return list.get();
 }
 
-SEXP ffi_h5_stats(SEXP source, SEXP groups, SEXP counts, SEXP wanted, SEXP threads, SEXP memory, SEXP cache) {
+SEXP ffi_h5_stats(SEXP source, SEXP groups, SEXP wanted, SEXP threads, SEXP memory, SEXP cache) {
   return guarded([&] {
     const CacheOwner kept = cache_of(cache);
     const Source from = source_of(source);
     const Matrix matrix(from.path, from.name, from.plane, kept.get(), &from.shape);
-    const Groups slow = groups_of(groups, counts, 0, matrix.slow());
-    const Groups fast = groups_of(groups, counts, 1, matrix.fast());
+    const Groups slow = groups_of(groups, 0, matrix.slow());
+    const Groups fast = groups_of(groups, 1, matrix.fast());
     const int* const flag = LOGICAL(wanted);
     Results of_fast, of_slow;
     const Limits limits = {threads_of(threads), REAL(memory)[0], flag[6] != 0};
@@ -302,15 +303,15 @@ static SparseNames sparse_of(SEXP source, SEXP others, const CacheOwner& cache) 
   return SparseNames{from.path, from.name, string_of(others, 0), string_of(others, 1), from.shape, cache.get()};
 }
 
-SEXP ffi_h5_sparse_stats(SEXP source, SEXP others, SEXP extents, SEXP groups, SEXP counts, SEXP wanted, SEXP threads,
-                         SEXP memory, SEXP cache) {
+SEXP ffi_h5_sparse_stats(SEXP source, SEXP others, SEXP extents, SEXP groups, SEXP wanted, SEXP threads, SEXP memory,
+                         SEXP cache) {
   return guarded([&] {
     const CacheOwner kept = cache_of(cache);
     const SparseNames where = sparse_of(source, others, kept);
     const std::uint64_t size[] = {static_cast<std::uint64_t>(REAL(extents)[0]),
                                   static_cast<std::uint64_t>(REAL(extents)[1])};
-    const Groups major = groups_of(groups, counts, 0, size[0]);
-    const Groups minor = groups_of(groups, counts, 1, size[1]);
+    const Groups major = groups_of(groups, 0, size[0]);
+    const Groups minor = groups_of(groups, 1, size[1]);
     const int* const flag = LOGICAL(wanted);
     Results of_major, of_minor;
     const Limits limits = {threads_of(threads), REAL(memory)[0], flag[6] != 0};
@@ -433,8 +434,8 @@ SEXP ffi_h5_cache_drop(SEXP) { return absent(); }
 SEXP ffi_h5_cache_info(SEXP) { return absent(); }
 SEXP ffi_h5_cache_changed(SEXP) { return absent(); }
 SEXP ffi_h5_read(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
-SEXP ffi_h5_stats(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
-SEXP ffi_h5_sparse_stats(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_stats(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_sparse_stats(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_sparse_read(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_create(SEXP, SEXP, SEXP, SEXP, SEXP, SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_remove(SEXP, SEXP) { return absent(); }

@@ -35,15 +35,16 @@ SEXP ffi_h5_cache_changed(SEXP pointer);
 /* A part of a matrix; `slow` and `fast` are NULL or indices from 1. */
 SEXP ffi_h5_read(SEXP source, SEXP slow, SEXP fast, SEXP type, SEXP threads, SEXP cache);
 
-/* Statistics of rows, columns or both in one pass. `groups`: for each axis of the file, lines first,
-   NULL or the group of each index from 0, -1 for those that are left out; `counts`, how many groups.
+/* Statistics of rows, columns or both in one pass. `groups`: for each axis of the file, lines first, a list: NULL or
+   the group of each index from 0, -1 for those that are left out; how many groups; NULL or, for one result of all
+   groups, how often the indices of each count.
    `wanted`: sum, var, range, nonzero; statistics of the fast index, of the slow one; progress. */
-SEXP ffi_h5_stats(SEXP source, SEXP groups, SEXP counts, SEXP wanted, SEXP threads, SEXP memory, SEXP cache);
+SEXP ffi_h5_stats(SEXP source, SEXP groups, SEXP wanted, SEXP threads, SEXP memory, SEXP cache);
 
 /* The same for a sparse matrix: its values, and the names of indices and pointers. In `extents`, `groups` and
    the results the major axis comes first. */
-SEXP ffi_h5_sparse_stats(SEXP source, SEXP others, SEXP extents, SEXP groups, SEXP counts, SEXP wanted, SEXP threads,
-                         SEXP memory, SEXP cache);
+SEXP ffi_h5_sparse_stats(SEXP source, SEXP others, SEXP extents, SEXP groups, SEXP wanted, SEXP threads, SEXP memory,
+                         SEXP cache);
 
 /* Entries of the chosen major indices, NULL or rising from 1. `minors`: NULL, or what becomes of each minor
    index, from 0, -1 if it is left out. */

@@ -197,7 +197,7 @@ void add_entries(const unsigned char* values, const std::vector<std::size_t>& ce
     }
     const Value value = static_cast<Value>(x);
     ++totals->count[cell];
-    if (wanted.sum || wanted.var) totals->sum[cell] += value;
+    if (wanted.sum || wanted.var) totals->sum[cell] += static_cast<typename Class::Sum>(value);
     if (wanted.nonzero && value != Value(0)) ++totals->nonzero[cell];
     if (wanted.range) {
       totals->low[cell] = std::min(totals->low[cell], value);
@@ -306,8 +306,8 @@ class Reduction {
     }
     if (of_major && majors > 0) add_zeros(names_, sizes_of(minor_, minors_), majors, wanted_, &by_major);
     if (of_minor && minors_ > 0) add_zeros(names_, sizes_of(major_, majors), minors_, wanted_, &by_minor);
-    if (of_major) finish(by_major, wanted_, of_major);
-    if (of_minor) finish(by_minor, wanted_, of_minor);
+    if (of_major) finish(by_major, minor_, wanted_, of_major);
+    if (of_minor) finish(by_minor, major_, wanted_, of_minor);
   }
 
  private:

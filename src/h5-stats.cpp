@@ -259,6 +259,7 @@ void add_counts(const Lines& lines, bool fast, bool slow, Part<Class>* part) {
 template <class T, bool Check, class Class>
 void add_any(const Lines& lines, const Wanted& wanted, bool fast, bool slow, Part<Class>* part) {
   typedef typename Class::Value Value;
+  typedef typename Class::Sum Sum;
   Totals<Class>&of_fast = part->fast, &of_slow = part->slow;
   if (Check) {
     sweep<T, false>(lines, or_null(of_fast.missing, fast), or_null(of_slow.missing, slow),
@@ -267,7 +268,7 @@ void add_any(const Lines& lines, const Wanted& wanted, bool fast, bool slow, Par
   add_counts(lines, fast, slow, part);
   if (wanted.sum || wanted.var) {
     sweep<T, Check>(lines, or_null(of_fast.sum, fast), or_null(of_slow.sum, slow),
-                    [](T x) { return static_cast<Value>(x); });
+                    [](T x) { return static_cast<Sum>(x); });
   }
   if (wanted.nonzero) {
     sweep<T, Check>(lines, or_null(of_fast.nonzero, fast), or_null(of_slow.nonzero, slow),
@@ -457,7 +458,7 @@ bool add_fast(Desk* desk, const Wanted& wanted, bool fast, bool slow, Part<Real>
   const double* const* const at = reals_of<T>(desk);
   const Lines& lines = desk->lines;
   for (std::size_t r = 0; r < lines.at.size(); ++r) {
-    if (has_nan(at[r], lines.width)) return false;
+    if (!all_moderate(at[r], lines.width)) return false;
   }
   add_lanes<Real2s>(lines, at, SIZE_MAX, wanted, fast, slow, part);
   if (!wanted.var) return true;
@@ -563,8 +564,8 @@ unsigned reduce_as(const Matrix& matrix, const Groups& slow, const Groups& fast,
         },
         merge, 0, threads);
   });
-  if (of_fast) finish(fast_totals, wanted, of_fast);
-  if (of_slow) finish(slow_totals, wanted, of_slow);
+  if (of_fast) finish(fast_totals, slow, wanted, of_fast);
+  if (of_slow) finish(slow_totals, fast, wanted, of_slow);
   return threads;
 }
 

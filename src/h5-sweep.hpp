@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 /* Statistics of rectangles of elements, 16 bytes at a time. Compilers of R packages are told -O2, at
@@ -86,44 +87,76 @@ inline bool fits_32(const unsigned char* line, std::size_t count, bool is_signed
   return bits < 0x7fffffffU;
 }
 
-inline bool has_nan(const double* line, std::size_t count) {
+/* Whether all are numbers of which as many as a block has can be added up, less than 2^993: none is NaN or infinite. The
+   upper six bits of the exponent of any other are set, and one more in the last of them gets to the bit of the sign. */
+inline bool all_moderate(const double* line, std::size_t count) {
+  const Int2 size = all_of<Int2>(std::numeric_limits<std::int64_t>::max()), one = all_of<Int2>(std::int64_t(1) << 57);
   Int2 found = all_of<Int2>(std::int64_t(0));
+  const auto look = [&](Real2 x) { found |= (reinterpret_cast<Int2>(x) & size) + one; };
   std::size_t k = 0;
-  for (; k + 2 <= count; k += 2) {
-    const Real2 x = load<Real2>(line + k);
-    found |= x != x;
-  }
-  return (found[0] | found[1]) != 0 || (k < count && line[k] != line[k]);
+  for (; k + 2 <= count; k += 2) look(load<Real2>(line + k));
+  if (k < count) look(all_of<Real2>(line[k]));
+  return (found[0] | found[1]) >= 0;
 }
+
+/* A sum in each lane. */
+template <class Vector>
+struct Running {
+  Vector sum;
+  void begin() { std::memset(&sum, 0, sizeof sum); }
+  void add(Vector x) { sum += x; }
+  template <class Out>
+  Out of(std::size_t i) const { return static_cast<Out>(sum[i]); }
+};
+/* Of doubles, with what each addition rounds away: Knuth, The Art of Computer Programming, volume 2, 4.2.2, theorem
+   B. */
+template <>
+struct Running<Real2> {
+  Real2 sum, lost;
+  void begin() { sum = lost = all_of<Real2>(0.0); }
+  void add(Real2 x) {
+    const Real2 next = sum + x, of_x = next - sum;
+    lost += (sum - (next - of_x)) + (x - of_x);
+    sum = next;
+  }
+  template <class Out>
+  Out of(std::size_t i) const { return static_cast<Out>(sum[i]) + static_cast<Out>(lost[i]); }
+};
 
 /* Adds map(x) of the elements: to of_fast[place in the line] and of_slow[line * step]. Either may be
    null. The sum in a lane must not overflow. */
 template <class Lanes, bool Fast, bool Slow, class Map, class Out>
 void add_block(const Rectangle<Lanes>& part, Map map, Out* of_fast, Out* of_slow, std::size_t step) {
   typedef typename Lanes::Vector Vector;
-  typedef decltype(map(Vector())) Sum;
+  typedef Running<decltype(map(Vector()))> Sum;
   const std::size_t lanes = sizeof(Vector) / sizeof(typename Lanes::Element);
-  Sum zero;
-  std::memset(&zero, 0, sizeof zero);
   Sum lines[block_lines];
-  for (std::size_t r = 0; Slow && r < part.height; ++r) lines[r] = zero;
+  for (std::size_t r = 0; Slow && r < part.height; ++r) lines[r].begin();
   std::size_t k = part.begin;
-  const auto give = [&](std::size_t at, Sum sum) {
-    for (std::size_t i = 0; i < lanes; ++i) of_fast[at + i] += static_cast<Out>(sum[i]);
+  const auto give = [&](std::size_t at, const Sum& sum) {
+    for (std::size_t i = 0; i < lanes; ++i) of_fast[at + i] += sum.template of<Out>(i);
   };
   for (; k + 4 * lanes <= part.end; k += 4 * lanes) {
-    Sum a = zero, b = zero, c = zero, d = zero;
+    Sum a, b, c, d;
+    for (Sum* one : {&a, &b, &c, &d}) one->begin();
     for (std::size_t r = 0; r < part.height; ++r) {
       const auto* const at = part.line[r] + k;
-      const Sum w = map(load<Vector>(at)), x = map(load<Vector>(at + lanes)),
-                y = map(load<Vector>(at + 2 * lanes)), z = map(load<Vector>(at + 3 * lanes));
+      const auto w = map(load<Vector>(at)), x = map(load<Vector>(at + lanes)),
+                 y = map(load<Vector>(at + 2 * lanes)), z = map(load<Vector>(at + 3 * lanes));
       if (Fast) {
-        a += w;
-        b += x;
-        c += y;
-        d += z;
+        a.add(w);
+        b.add(x);
+        c.add(y);
+        d.add(z);
       }
-      if (Slow) lines[r] += (w + x) + (y + z);
+      if (Slow) {
+        Sum line = lines[r];
+        line.add(w);
+        line.add(x);
+        line.add(y);
+        line.add(z);
+        lines[r] = line;
+      }
     }
     if (Fast) {
       give(k, a);
@@ -133,17 +166,18 @@ void add_block(const Rectangle<Lanes>& part, Map map, Out* of_fast, Out* of_slow
     }
   }
   for (; k + lanes <= part.end; k += lanes) {
-    Sum a = zero;
+    Sum a;
+    a.begin();
     for (std::size_t r = 0; r < part.height; ++r) {
-      const Sum w = map(load<Vector>(part.line[r] + k));
-      if (Fast) a += w;
-      if (Slow) lines[r] += w;
+      const auto w = map(load<Vector>(part.line[r] + k));
+      if (Fast) a.add(w);
+      if (Slow) lines[r].add(w);
     }
     if (Fast) give(k, a);
   }
   for (std::size_t r = 0; Slow && r < part.height; ++r) {
     Out sum(0);
-    for (std::size_t i = 0; i < lanes; ++i) sum += static_cast<Out>(lines[r][i]);
+    for (std::size_t i = 0; i < lanes; ++i) sum += lines[r].template of<Out>(i);
     of_slow[r * step] += sum;
   }
   for (; k < part.end; ++k) {

@@ -23,15 +23,17 @@ struct Wanted {
 };
 
 /* Three classes of elements by how they are added up. Sums of whole numbers are exact: those of up to
-   32 bits in 64, as no axis has 2^31 elements of 32 bits or more; those of 64 bits in 128. */
+   32 bits in 64, as no axis has 2^31 elements of 32 bits or more; those of 64 bits in 128. Doubles are added up in
+   the numbers that R takes for it, which have more bits and more range where the compiler has them. */
 struct Narrow {
-  typedef std::int64_t Value;
+  typedef std::int64_t Value, Sum;
 };
 struct Wide {
-  typedef Int128 Value;
+  typedef Int128 Value, Sum;
 };
 struct Real {
   typedef double Value;
+  typedef long double Sum;
 };
 
 template <class T>
@@ -41,17 +43,15 @@ using ClassOf = typename std::conditional<
 template <class Class>
 struct Totals {
   typedef typename Class::Value Value;
+  typedef typename Class::Sum Sum;
   static const bool narrow = std::is_same<Class, Narrow>::value;
-  static const bool real = std::is_same<Class, Real>::value;
 
   std::vector<std::int64_t> count;   /* elements that are not missing */
   std::vector<std::int64_t> missing;
-  std::vector<Value> sum;
-  std::vector<double> lost;          /* what the sums of doubles have rounded away */
+  std::vector<Sum> sum;
   std::vector<Uint128> square;       /* narrow: the sum of squares, exact */
   /* Others: `near + off` is the mean, `spread` the sum of squared distances from it. The distances of elements are
-     taken from `near`, a double close to the mean: the mean itself need not be a double. In a range of exponents
-     that squares of doubles fit into, where the compiler has one. */
+     taken from `near`, a double close to the mean: the mean itself need not be a double. */
   std::vector<double> near;
   std::vector<long double> off, spread;
   std::vector<Value> low, high;
@@ -60,8 +60,7 @@ struct Totals {
   void begin(std::size_t cells, const Wanted& wanted) {
     count.assign(cells, 0);
     missing.assign(cells, 0);
-    if (wanted.sum || wanted.var) sum.assign(cells, Value(0));
-    if (wanted.sum && real) lost.assign(cells, 0.0);
+    if (wanted.sum || wanted.var) sum.assign(cells, Sum(0));
     if (wanted.var && narrow) square.assign(cells, 0);
     if (wanted.var && !narrow) {
       near.assign(cells, 0.0);
@@ -89,33 +88,35 @@ struct Totals {
     return up ? high : -high - 1;
   }
 
-  /* Takes cell `k` of a part into cell `at` of the whole. */
-  void merge(std::size_t at, const Totals& part, std::size_t k, const Wanted& wanted) {
-    const std::int64_t before = count[at], more = part.count[k];
+  /* Takes cell `k` of a part into cell `at` of the whole, as if its elements came so many `times`. */
+  void merge(std::size_t at, const Totals& part, std::size_t k, const Wanted& wanted, std::int64_t times = 1) {
+    const std::int64_t before = count[at], more = times * part.count[k];
     count[at] += more;
-    missing[at] += part.missing[k];
-    if (wanted.sum || wanted.var) add(at, part.sum[k], wanted);
-    if (wanted.var && narrow) square[at] += part.square[k];
-    if (wanted.var && !narrow && more > 0) merge_spread(at, part, k, before, more);
+    missing[at] += times * part.missing[k];
+    if (wanted.sum || wanted.var) sum[at] += static_cast<Sum>(times) * part.sum[k];
+    if (wanted.var && narrow) square[at] += static_cast<Uint128>(times) * part.square[k];
+    if (wanted.var && !narrow && more > 0) merge_spread(at, part, k, before, more, times);
     if (wanted.range) {
       low[at] = std::min(low[at], part.low[k]);
       high[at] = std::max(high[at], part.high[k]);
     }
-    if (wanted.nonzero) nonzero[at] += part.nonzero[k];
+    if (wanted.nonzero) nonzero[at] += times * part.nonzero[k];
   }
 
   /* Chan, Golub and LeVeque (1983), "Algorithms for computing the sample variance". */
-  void merge_spread(std::size_t at, const Totals& part, std::size_t k, std::int64_t before, std::int64_t more) {
+  void merge_spread(std::size_t at, const Totals& part, std::size_t k, std::int64_t before, std::int64_t more,
+                    std::int64_t times) {
+    const long double added = static_cast<long double>(times) * part.spread[k];
     if (before == 0) {
       near[at] = part.near[k];
       off[at] = part.off[k];
-      spread[at] = part.spread[k];
+      spread[at] = added;
       return;
     }
     const long double n = static_cast<long double>(before), m = static_cast<long double>(more);
     const long double apart = (static_cast<long double>(part.near[k]) - near[at]) + (part.off[k] - off[at]);
     off[at] += apart * (m / (n + m));
-    spread[at] += part.spread[k] + apart * apart * (n * (m / (n + m)));
+    spread[at] += added + apart * apart * (n * (m / (n + m)));
   }
 
   /* Cell `k` of a part, of the distances of its elements from `near` and of their squares; the correction is that of
@@ -128,21 +129,9 @@ struct Totals {
     if (spread[k] < 0) spread[k] = 0;
   }
 
-  void add(std::size_t at, Value value, const Wanted& wanted) {
-    add(at, value, wanted, std::integral_constant<bool, real>());
-  }
-  void add(std::size_t at, Value value, const Wanted&, std::false_type) { sum[at] += value; }
-  void add(std::size_t at, double value, const Wanted& wanted, std::true_type) {
-    const double now = sum[at], next = now + value;
-    /* Neumaier (1974): what the addition has rounded away is kept aside. */
-    if (wanted.sum && std::isfinite(next)) {
-      lost[at] += std::fabs(now) >= std::fabs(value) ? (now - next) + value : (value - next) + now;
-    }
-    sum[at] = next;
-  }
-
-  double sum_of(std::size_t at, bool* rounded) const {
-    return to_double(sum[at], rounded) + (real && !lost.empty() ? lost[at] : 0.0);
+  /* Not the sum as a double, which may be infinite, divided. */
+  double mean_of(std::size_t at) const {
+    return static_cast<double>(static_cast<long double>(sum[at]) / static_cast<long double>(count[at]));
   }
 
   double var_of(std::size_t at) const {
@@ -159,6 +148,7 @@ struct Totals {
   }
 
   static double to_double(double x, bool*) { return x; }
+  static double to_double(long double x, bool*) { return static_cast<double>(x); }
   template <class Whole>
   static double to_double(Whole x, bool* rounded) {
     const double near = static_cast<double>(x);

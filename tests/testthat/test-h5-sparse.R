@@ -65,6 +65,19 @@ for kind, some in (("missing", lost[:1]), ("nan", lost[1:2]), ("all", lost), ("i
             group.attrs["shape"] = np.array(x.shape)
             write(group, y, value="i4" if kind == "integer" else "f8", chunks=(7,))
             f["dense"] = x.astype("i4") if kind == "integer" else x
+most = np.finfo("f8").max
+near = np.zeros((9, 13))
+near[2] = np.resize([most, most, -most, -most, 1.0], 13)
+near[5, 1:] = 1e308
+near[:, 7] = np.resize([1e16, 1.0, -1e16], 9)
+near[8] = -near[2]
+for layout, y in (("csr", near), ("csc", near.T)):
+    with h5py.File(folder + "/near-%s.h5" % layout, "w") as f:
+        group = f.create_group("X")
+        group.attrs["encoding-type"] = layout + "_matrix"
+        group.attrs["shape"] = np.array(near.shape)
+        write(group, y, value="f8", chunks=(7,))
+        f["dense"] = near
 with h5py.File(folder + "/wrong.h5", "w") as f:
     for name in ("index", "pointers", "length", "twice", "shape"):
         group = f.create_group(name)
@@ -221,6 +234,18 @@ test_that("zeros that are not stored meet what is not finite, as in a dense matr
     }
   }
   expect_error(h5_product(sparse, structure(numeric(9), class = "integer64")), "integer64.*as.double")
+})
+
+test_that("sums near the range of doubles are those of R", {
+  for (name in c("near-csr.h5", "near-csc.h5")) {
+    m <- h5_sparse(sparse_file(name))
+    x <- h5_matrix(sparse_file(name), "dense")[]
+    both <- h5_stats(m, 1:2, c("sum", "mean"))
+    expect_equal(both$rows, data.frame(sum = rowSums(x), mean = rowMeans(x)), tolerance = 1e-15, label = name)
+    expect_equal(both$columns, data.frame(sum = colSums(x), mean = colMeans(x)), tolerance = 1e-15, label = name)
+    rows <- c(1, 3, 8, 8)
+    expect_equal(h5_col_means(m, rows = rows), colMeans(x[rows, ]), tolerance = 1e-15, label = name)
+  }
 })
 
 test_that("a sparse matrix shows what it is, and goes to workers", {

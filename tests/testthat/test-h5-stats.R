@@ -152,6 +152,40 @@ test_that("positions that come several times count as often", {
   expect_error(h5_stats(m, 1, columns = c(1, 1), groups = c("a", "b")), "more than once", class = "regatta_error_argument")
 })
 
+test_that("sums are those of R near the range of doubles, and where large elements cancel, whatever the chunks", {
+  skip_without_h5()
+  folder <- withr::local_tempdir()
+  control <- par_control(workers = 1L, seed = FALSE)
+  most <- .Machine$double.xmax
+  column <- function(...) rep_len(c(...), 43)
+  # An odd number of rows, so that what is left at the end of a line is of all kinds.
+  x <- cbind(
+    column(most, most, -most, -most, 1), column(1e308, 1e308, 1e308), column(1e16, 1, -1e16, 1e-3, 0.25),
+    column(1, 2^54, -2^54, 0.125), rep(c(-most, 0, most), c(20, 3, 20)), column(Inf, 1), column(Inf, -Inf, 1),
+    column(-1e308, -Inf), column(1e16, NA, 1, -1e16), column(most, most, NaN, -most, -most, 0), column(0.1, 0.2, 0.3)
+  )
+  rows <- c(3, 3, 8, 1, 2, 2, 40:43)
+  same <- function(found, right, label) {
+    expect_identical(is.na(found), is.na(right), label = label)
+    here <- !is.na(right)
+    expect_equal(found[here], right[here], tolerance = 1e-15, label = label)
+  }
+  for (chunk in list(c(43, 11), c(1, 11), c(43, 1), c(2, 3), c(17, 4))) {
+    m <- h5_write(x, file.path(folder, "x.h5"), paste(chunk, collapse = "x"), chunk = chunk, .control = control)
+    for (na.rm in c(FALSE, TRUE)) {
+      label <- paste(c(chunk, na.rm), collapse = " ")
+      both <- h5_stats(m, 1:2, c("sum", "mean"), na.rm = na.rm)
+      same(both$columns$sum, colSums(x, na.rm = na.rm), label)
+      same(both$columns$mean, colMeans(x, na.rm = na.rm), label)
+      same(both$rows$sum, rowSums(x, na.rm = na.rm), label)
+      same(both$rows$mean, rowMeans(x, na.rm = na.rm), label)
+      same(h5_col_sums(t(m), na.rm = na.rm), rowSums(x, na.rm = na.rm), label)
+      same(h5_col_means(m, na.rm = na.rm, rows = rows), colMeans(x[rows, ], na.rm = na.rm), label)
+      same(h5_col_sums(m, na.rm = na.rm, rows = rows), colSums(x[rows, ], na.rm = na.rm), label)
+    }
+  }
+})
+
 test_that("sums of whole numbers are exact, or said to be rounded", {
   skip_without_h5()
   path <- h5_file(files, "values.h5")
@@ -248,7 +282,7 @@ test_that("threads read all chunks whose filters are decoded here, of every inde
   threads_of <- function(path, name, plane = NULL) {
     m <- h5_matrix(path, name, plane = plane)
     regatta:::h5_call_cached(
-      m, regatta:::ffi_h5_stats, regatta:::h5_source(m), list(NULL, NULL), c(1L, 1L),
+      m, regatta:::ffi_h5_stats, regatta:::h5_source(m), rep(list(list(NULL, 1L, NULL)), 2L),
       c(TRUE, FALSE, FALSE, FALSE, TRUE, TRUE, FALSE), 2L, 2^26
     )$threads
   }
