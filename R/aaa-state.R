@@ -40,3 +40,16 @@ the$ends_programs <- FALSE
 the$h5_caches <- new.env(parent = emptyenv())
 the$settings <- NULL
 the$attached <- NULL
+
+# What calls the user's function is called from here, as base R's lapply() is from its own namespace: do.call(), eval(),
+# get() and match.fun(), given as that function, look from there on, and find nothing of this package or of its imports.
+# Before base R they come past the variables of the call alone.
+caller_home <- new.env(parent = .BaseNamespaceEnv)
+
+# The same for a function that another one returns, with the variables of that: `maker(...)` ends by this. It can use no
+# function of the package but those among these variables.
+from_base <- function(fun) {
+  env <- environment(fun)
+  parent.env(env) <- .BaseNamespaceEnv
+  fun
+}

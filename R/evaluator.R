@@ -15,11 +15,20 @@ evaluator <- new.env(parent = emptyenv())
 # a run in which everything fails must not take longer than one in which nothing does.
 detailed_errors_max <- 10L
 
-# Named and called as in lapply(): what sys.call() and substitute() show to FUN is the same here.
-evaluate_lapply <- function(X, FUN, ...) {
-  evaluator$depth <- sys.nframe()
-  .Call(ffi_evaluator_run, quote(forceAndCall(1, FUN, X[[i]], ...)), environment())
+# Called as in lapply(): what sys.call() and substitute() show to FUN is the same here, and what it finds from where it
+# is called. The names before `...` are such that no argument of the user's can be taken for one of them.
+evaluate_lapply <- function(.rg_X, .rg_FUN, ...) {
+  X <- .rg_X
+  FUN <- .rg_FUN
+  .rg_run(quote(forceAndCall(1, FUN, X[[i]], ...)), environment())
 }
+environment(evaluate_lapply) <- caller_home
+
+evaluate_run <- function(call, env) {
+  evaluator$depth <- sys.nframe()
+  .Call(ffi_evaluator_run, call, env)
+}
+assign(".rg_run", evaluate_run, envir = caller_home)
 
 # Environment variables as Sys.getenv(names, NA, names = TRUE) has found them before.
 restore_env <- function(old) {

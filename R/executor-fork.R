@@ -111,7 +111,7 @@ code_of_errors <- c(
 
 load_worker_code <- function() {
   if (length(the$code_loaded) == 0L) {
-    load_code(c("fork_worker_main", "evaluate_lapply"), without = code_of_errors)
+    load_code(c("fork_worker_main", "evaluate_lapply", "evaluate_run"), without = code_of_errors)
     grDevices::dev.list
   }
 }

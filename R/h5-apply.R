@@ -16,8 +16,12 @@ h5_block_function <- function(m, margin, FUN) {
   force(m)
   force(margin)
   force(FUN)
+  h5_block <- h5_block
   # A worker that attaches a package for a block says nothing of it: all the others would, too.
-  function(range, ...) suppressPackageStartupMessages(FUN(h5_block(m, margin, range), ...))
+  from_base(function(.rg_range, ...) {
+    range <- .rg_range
+    suppressPackageStartupMessages(FUN(h5_block(m, margin, range), ...))
+  })
 }
 
 h5_chunks <- function(m, margin, memory = "64MiB") {

@@ -37,8 +37,6 @@ mclapply_compress_min <- 1000
 mclapply_element <- function(.rg_i, .rg_job, ...) {
   i <- .rg_i
   job <- .rg_job
-  X <- job$X
-  FUN <- job$FUN
   try <- mclapply_try(job)
   mclapply_begin(job, i, try)
   if (!job$in_workers) {
@@ -63,13 +61,13 @@ mclapply_element <- function(.rg_i, .rg_job, ...) {
     on.exit(mclapply_time(proc.time() - start), add = TRUE)
   }
   value <- if (!job$handles) {
-    job$scene$depth <- sys.nframe()
-    forceAndCall(1, FUN, X[[i]], ...)
+    job$scene$depth <- sys.nframe() + 1L # below mclapply_call()
+    mclapply_call(i, job, ...)
   } else {
     withCallingHandlers(
       {
-        job$scene$depth <- frame_count()
-        forceAndCall(1, FUN, X[[i]], ...)
+        job$scene$depth <- frame_count() + 1L
+        mclapply_call(i, job, ...)
       },
       warning = handle_mc_warning,
       message = handle_mc_message
@@ -80,6 +78,14 @@ mclapply_element <- function(.rg_i, .rg_job, ...) {
   }
   value
 }
+
+mclapply_call <- function(.rg_i, .rg_job, ...) {
+  i <- .rg_i
+  X <- .rg_job$X
+  FUN <- .rg_job$FUN
+  forceAndCall(1, FUN, X[[i]], ...)
+}
+environment(mclapply_call) <- caller_home
 
 # Of the element that runs now, 1 for the first.
 mclapply_try <- function(job) {

@@ -53,23 +53,25 @@ mcmapply_over <- function(FUN, dots, more, SIMPLIFY, USE.NAMES, given, call) {
 
 mapply_caller <- function(FUN, dots, more) {
   force(list(FUN, dots, more))
-  function(i, scene) {
+  further <- element_calls(more, quote(more))
+  from_base(function(i, scene) {
     picked <- lapply(seq_along(dots), function(k) {
       bquote(dots[[.(k)]][[.((i - 1L) %% length(dots[[k]]) + 1L)]])
     })
     names(picked) <- names(dots)
     scene$depth <- sys.nframe() + 1L # below do.call()
-    do.call("FUN", c(picked, element_calls(more, quote(more))), envir = environment())
-  }
+    do.call("FUN", c(picked, further), envir = environment())
+  })
 }
 
 pvec_caller <- function(FUN, v, pieces, args) {
   force(list(FUN, v, pieces, args))
-  function(k, scene) {
+  further <- element_calls(args, quote(args))
+  from_base(function(k, scene) {
     piece <- if (is.null(pieces)) v else v[seq.int(pieces$from[[k]], pieces$to[[k]])]
     scene$depth <- sys.nframe() + 1L # below do.call()
-    do.call("FUN", c(quote(piece), element_calls(args, quote(args))), envir = environment())
-  }
+    do.call("FUN", c(quote(piece), further), envir = environment())
+  })
 }
 
 # list(x[[1L]], name = x[[2L]]), unevaluated, for the elements of a list.

@@ -9,13 +9,14 @@ par_replay <- function(run = par_last(), i = NULL) {
     abort_argument("run", run, must)
   }
   i <- check_element(i, run)
-  X <- run$replay$X
-  FUN <- run$replay$FUN
   try <- if (run$control$retry_seed == "new") run$elements$try[[i]] else 1L
   rng_with(rng_element_seed(run$replay$base_seed, i, max(1L, try)), {
-    do.call("FUN", c(list(quote(X[[i]])), protect_language(run$replay$args)))
+    replay_call(run$replay$X, run$replay$FUN, i, protect_language(run$replay$args))
   })
 }
+
+replay_call <- function(X, FUN, i, args) do.call("FUN", c(list(quote(X[[i]])), args))
+environment(replay_call) <- caller_home
 
 # The number of an element of a run; without one that of the first that has failed.
 check_element <- function(i, run, call = rlang::caller_env()) {

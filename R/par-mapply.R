@@ -8,7 +8,7 @@ par_mapply <- function(FUN, ..., MoreArgs = NULL, SIMPLIFY = TRUE, USE.NAMES = T
   n <- mapply_length(lengths(dots))
   names <- if (USE.NAMES) mapply_names(dots, n)
   dots <- lapply(dots, as_mappable)
-  one <- mapply_element(FUN, dots, MoreArgs)
+  one <- mapply_element(FUN, mapply_taker(dots, MoreArgs))
   values <- map_list(
     seq_len(n), one, list(), "par_mapply", sys.call(), .on, .control, names = names,
     keyed = list(fun = FUN, args = as.list(MoreArgs), content = function(i) mapply_arguments(dots, i))
@@ -21,12 +21,18 @@ par_mapply <- function(FUN, ..., MoreArgs = NULL, SIMPLIFY = TRUE, USE.NAMES = T
   }
 }
 
-# A function of the number of an element.
-mapply_element <- function(FUN, dots, more) {
+# Functions of the number of an element.
+
+mapply_element <- function(FUN, arguments) {
   force(FUN)
+  force(arguments)
+  from_base(function(i) do.call(FUN, arguments(i)))
+}
+
+mapply_taker <- function(dots, more) {
   force(dots)
   force(more)
-  function(i) do.call(FUN, protect_language(c(mapply_arguments(dots, i), more)))
+  function(i) protect_language(c(mapply_arguments(dots, i), more))
 }
 
 mapply_arguments <- function(dots, i) lapply(dots, function(d) d[[(i - 1L) %% length(d) + 1L]])

@@ -49,14 +49,15 @@ fold_part <- function(X, f, combine, size, first) {
   force(combine)
   force(first)
   n <- count_elements(X)
-  function(start, ...) {
+  from_base(function(.rg_start, ...) {
+    start <- .rg_start
     init <- f(X[[start]], ...)
     named <- first && start == 1
     for (i in seq_len(min(n, start + size - 1) - start)) {
       init <- if (named) combine(init, f(X[[start + i]], ...)) else combine((init), f(X[[start + i]], ...))
     }
     init
-  }
+  })
 }
 
 # Neighbours first, then neighbours of those: as many roundings for each element.

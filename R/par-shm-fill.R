@@ -61,22 +61,27 @@ shm_type_of <- function(x, y) {
 }
 
 # A function of a range of positions; of the elements of `x` there if that is given.
-part_function <- function(f, x, ...) {
-  force(f)
+part_function <- function(.rg_f, .rg_x, ...) {
+  f <- .rg_f
+  x <- .rg_x
   list(...) # forced as well
-  if (is.null(x)) function(range) f(range, ...) else function(range) f(shm_plain(x)[range], ...)
+  shm_plain <- shm_plain
+  from_base(
+    if (is.null(x)) function(range) f(range, ...) else function(range) f(shm_plain(x)[range], ...)
+  )
 }
 
 part_function2 <- function(f, x, y, ...) {
   force(f)
   force(x)
   list(...)
+  shm_plain <- shm_plain
   if (length(y) == 1 && length(x) != 1) {
     y <- as.vector(y)
-    function(range) f(shm_plain(x)[range], y, ...)
+    from_base(function(range) f(shm_plain(x)[range], y, ...))
   } else {
     force(y)
-    function(range) f(shm_plain(x)[range], shm_plain(y)[range], ...)
+    from_base(function(range) f(shm_plain(x)[range], shm_plain(y)[range], ...))
   }
 }
 

@@ -45,8 +45,10 @@ vapply_columns <- function(X, FUN, template, args, names, use_names, call, on, c
     storage.mode(value) <- type
     .Call(ffi_shm_columns_write, columns, (i - 1) * size + 1, value)
   }
-  one <- function(i, ...) {
-    value <- FUN(X[[i]], ...)
+  call_user <- vapply_caller(X, FUN)
+  one <- function(.rg_i, ...) {
+    i <- .rg_i
+    value <- call_user(i, ...)
     if (!is_vapply_value(value, template)) {
       list(misfit = value)
     } else if (!write(i, value)) {
@@ -67,6 +69,15 @@ vapply_columns <- function(X, FUN, template, args, names, use_names, call, on, c
   }
   shape <- vapply_shape(template, told[[1L]], names, n, use_names)
   .Call(ffi_shm_columns_vector, columns, type, as.double(size) * n, shape)
+}
+
+vapply_caller <- function(X, FUN) {
+  force(X)
+  force(FUN)
+  from_base(function(.rg_i, ...) {
+    i <- .rg_i
+    FUN(X[[i]], ...)
+  })
 }
 
 # What vapply() takes: a type may become a wider one.

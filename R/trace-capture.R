@@ -76,6 +76,7 @@ user_frames <- function(calls, frames, first = 1L, last = length(calls)) {
 # our namespace, as that of a test is: ours are only the functions of the package and those that an
 # active one of them has made.
 frame_homes <- function(frames) {
+  calls_user <- vapply(frames, function(frame) identical(parent.env(frame), caller_home), NA)
   home <- vapply(frames, function(frame) {
     top <- topenv(frame)
     if (identical(top, baseenv())) {
@@ -86,7 +87,8 @@ frame_homes <- function(frames) {
       ""
     }
   }, "")
-  for (i in which(home == "regatta")) {
+  home[calls_user] <- "regatta"
+  for (i in which(home == "regatta" & !calls_user)) {
     maker <- parent.env(frames[[i]])
     at <- which_env(frames[seq_len(i - 1L)], maker)
     if (!isNamespace(maker) && (is.na(at) || home[[at]] != "regatta")) {

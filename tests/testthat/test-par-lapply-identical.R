@@ -88,6 +88,60 @@ test_that("FUN sees the call that lapply makes", {
   expect_same_map(1:3, function(x) nargs())
 })
 
+test_that("functions that look where they are called find what they find under lapply()", {
+  withr::local_preserve_seed()
+  head <- lag <- `environment<-`(function(x, ...) "mine", globalenv())
+  withr::defer(rm(list = c("head", "lag"), envir = globalenv()))
+  assign("head", head, envir = globalenv())
+  assign("lag", lag, envir = globalenv())
+  lists <- list(list(1:3), list(4:6))
+  cluster <- local_cluster(1L)
+  for (on in list(1L, 2L, cluster)) {
+    map <- function(X, FUN, ...) par_lapply(X, FUN, ..., .on = on, .control = par_control(seed = 1L, progress = FALSE))
+    expect_identical(map(lists, do.call, what = "head"), lapply(lists, do.call, what = "head"))
+    expect_identical(map(expression(head(1:3)), eval), list("mine"))
+    expect_identical(map(list(quote(lag(1))), eval), list("mine"))
+    expect_error(map(list("or_else"), get), "or_else")
+    expect_identical(map(list("head"), get)[[1L]](1), "mine")
+    expect_identical(map(list(1), function(x) exists("evaluator", parent.frame())), list(FALSE))
+  }
+  control <- two_workers()
+  expect_identical(par_sapply(list(1:2), sapply, "head", .control = control), sapply(list(1:2), sapply, "head"))
+  expect_identical(par_vapply(lists, do.call, "", what = "head", .control = control), c("mine", "mine"))
+  expect_identical(
+    par_mapply(do.call, "head", lists, .control = control), mapply(do.call, "head", lists)
+  )
+  expect_identical(unname(unlist(mcmapply(do.call, "head", lists, mc.cores = 2L))), c("mine", "mine"))
+  for (cores in 1:2) {
+    expect_identical(mclapply(lists, do.call, what = "head", mc.cores = cores), list("mine", "mine"))
+  }
+  wide <- par_vapply(1:200, function(i) rep(exists("is_vapply_value", parent.frame()), 2000), logical(2000),
+    .control = control)
+  expect_false(any(wide))
+  wide <- par_vapply(rep(list(list(1)), 200), do.call, character(1), what = "head", .control = control)
+  expect_identical(unique(wide), "mine")
+  expect_identical(par_reduce("head", match.fun, list, .control = control)(1), "mine")
+  seen <- shm_fill(3, function(at) exists("evaluator", parent.frame()) + 0 * at, .control = control)
+  expect_identical(seen[], numeric(3))
+  par_lapply(lists, do.call, what = "head", .control = control)
+  expect_identical(par_replay(i = 1), "mine")
+})
+
+test_that("further arguments may have any name that the verb has not", {
+  control <- two_workers()
+  wide <- par_vapply(1:200, function(x, i, value, n) rep(x * i + value + n, 1000), numeric(1000),
+    i = 2, value = 3, n = 4, .control = control)
+  expect_identical(wide[1L, ], 1:200 * 2 + 7)
+  expect_identical(
+    par_reduce(1:4, function(x, start, n, size) x + start + n + size, `+`, start = 1, n = 2, size = 3, .control = control),
+    34
+  )
+  filled <- shm_fill(3, function(at, range, x, k) at * 0 + range + x + k, range = 1, x = 2, k = 3, .control = control)
+  expect_identical(filled[], c(6, 6, 6))
+  stream <- par_stream(c(4, 9), function(x, FUN, X) FUN(x) + X, FUN = sqrt, X = 1, .control = control)
+  expect_identical(c(par_next(stream), par_next(stream)), c(3, 4))
+})
+
 test_that("values of every kind arrive, NULL and invisible among them", {
   values <- list(
     NULL, 1L, NA_character_, quote(a + b), as.name("x"), expression(1), list(), list(NULL),
