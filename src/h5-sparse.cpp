@@ -2,6 +2,7 @@
 #include "h5-sparse.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -123,15 +124,41 @@ std::vector<std::uint64_t> read_pointers(const SparseNames& names, std::uint64_t
 struct Desk {
   Scratch data, indices;
   std::vector<unsigned char> values;
-  std::vector<std::uint64_t> minor;
+  std::vector<std::uint64_t> minor, sorted;
   std::vector<std::size_t> major_cell, minor_cell;
+};
+
+/* Entries of one major index that lie in one piece. */
+struct Line {
+  std::size_t major;
+  std::uint64_t first, last; /* minor indices of the first entry and the last one */
+  bool rises;
 };
 
 template <class Class>
 struct Piece {
   Totals<Class> major, minor;
   std::uint64_t begin; /* its first entry */
-  std::size_t first;   /* major index that the piece begins in */
+  Line head, tail;     /* may have begun in the piece before, and may go on in the next one */
+};
+
+/* Lines come piece by piece: which major indices lie in several pieces, in which their minor ones do not rise. */
+class Spanning {
+ public:
+  void add(const Line& line) {
+    if (line.major != open_.major) {
+      open_ = line;
+      return;
+    }
+    open_.rises = open_.rises && line.rises && open_.last < line.first;
+    open_.last = line.last;
+    if (!open_.rises && (found_.empty() || found_.back() != line.major)) found_.push_back(line.major);
+  }
+  const std::vector<std::size_t>& found() const { return found_; }
+
+ private:
+  Line open_ = {nowhere, 0, 0, true};
+  std::vector<std::size_t> found_;
 };
 
 /* How many indices there are in each group. */
@@ -241,14 +268,13 @@ struct SparseFile {
 
 /* What is not stored is zero. */
 template <class Class>
-void add_zeros(const SparseNames& names, const std::vector<std::int64_t>& sizes, std::size_t cells_each,
-               const Wanted& wanted, Totals<Class>* totals) {
+void add_zeros(const std::vector<std::int64_t>& sizes, std::size_t cells_each, const Wanted& wanted,
+               Totals<Class>* totals) {
   Totals<Class> zeros;
   zeros.begin(1, wanted);
   if (wanted.range) zeros.low[0] = zeros.high[0] = 0;
   for (std::size_t cell = 0; cell < totals->count.size(); ++cell) {
     zeros.count[0] = sizes[cell / cells_each] - totals->count[cell] - totals->missing[cell];
-    if (zeros.count[0] < 0) fail_twice(names);
     if (zeros.count[0] > 0) totals->merge(cell, zeros, 0, wanted);
   }
 }
@@ -276,10 +302,13 @@ class Reduction {
     const std::uint64_t together = std::max<std::uint64_t>(1, std::min(data_.most(), indices_.most()) / step);
     PerThread<Desk> desks;
     std::unique_ptr<ProgressBar> bar(limits.progress ? new ProgressBar(pieces) : nullptr);
+    Spanning spanning;
     const auto merge = [&](const Piece<Class>& piece) {
+      spanning.add(piece.head);
+      if (piece.tail.major != piece.head.major) spanning.add(piece.tail);
       const std::size_t cells = of_major ? piece.major.count.size() : 0;
       for (std::size_t c = 0; c < cells; ++c) {
-        const std::size_t at = c % minor_.count * majors + piece.first + c / minor_.count;
+        const std::size_t at = c % minor_.count * majors + piece.head.major + c / minor_.count;
         by_major.merge(at, piece.major, c, wanted_);
       }
       for (std::size_t c = 0; of_minor && c < by_minor.count.size(); ++c) {
@@ -304,8 +333,9 @@ class Reduction {
           },
           merge, 0, std::min(threads, fitting_threads(limits, step, of_minor != nullptr)));
     }
-    if (of_major && majors > 0) add_zeros(names_, sizes_of(minor_, minors_), majors, wanted_, &by_major);
-    if (of_minor && minors_ > 0) add_zeros(names_, sizes_of(major_, majors), minors_, wanted_, &by_minor);
+    for (std::size_t major : spanning.found()) find_twice(major, limits.threads);
+    if (of_major && majors > 0) add_zeros(sizes_of(minor_, minors_), majors, wanted_, &by_major);
+    if (of_minor && minors_ > 0) add_zeros(sizes_of(major_, majors), minors_, wanted_, &by_minor);
     if (of_major) finish(by_major, minor_, wanted_, of_major);
     if (of_minor) finish(by_minor, major_, wanted_, of_minor);
   }
@@ -332,18 +362,22 @@ class Reduction {
     indices_.read_whole(indices, begin, end, desk.indices, &desk.minor);
     /* The last major index that begins at `begin` or before has the entry, as empty ones begin there too. */
     const auto after = std::upper_bound(pointers_.begin(), pointers_.end(), begin);
-    std::size_t now = static_cast<std::size_t>(after - pointers_.begin()) - 1;
-    piece->first = now;
+    const std::size_t first = static_cast<std::size_t>(after - pointers_.begin()) - 1;
+    std::size_t now = first, from = 0;
+    piece->head.major = nowhere;
+    const auto end_line = [&](std::size_t to) {
+      piece->tail = line_of(desk, now, from, to);
+      if (piece->head.major == nowhere) piece->head = piece->tail;
+    };
     desk.major_cell.resize(count);
     desk.minor_cell.resize(count);
-    std::uint64_t before = UINT64_MAX;
     for (std::size_t k = 0; k < count; ++k) {
-      for (; pointers_[now + 1] <= begin + k; ++now) before = UINT64_MAX;
+      if (pointers_[now + 1] <= begin + k) {
+        end_line(k);
+        from = k;
+        while (pointers_[now + 1] <= begin + k) ++now;
+      }
       const std::uint64_t index = desk.minor[k];
-      /* Sums would be right, all else would not. Found where equal indices are neighbours, as in files
-         whose indices rise. */
-      if (index == before) fail_twice(names_);
-      before = index;
       if (index >= minors_) {
         fail_outside(names_, begin + k, minors_);
       }
@@ -351,18 +385,65 @@ class Reduction {
       const int of_minor = group_of(minor_, static_cast<std::size_t>(index));
       const bool counts = of_major >= 0 && of_minor >= 0;
       desk.major_cell[k] =
-          counts ? (now - piece->first) * minor_.count + static_cast<std::size_t>(of_minor) : nowhere;
+          counts ? (now - first) * minor_.count + static_cast<std::size_t>(of_minor) : nowhere;
       desk.minor_cell[k] = counts ? static_cast<std::size_t>(of_major) * minors_ +
                                         static_cast<std::size_t>(index)
                                   : nowhere;
     }
+    end_line(count);
     if (by_major) {
-      piece->major.begin((now - piece->first + 1) * minor_.count, wanted_);
+      piece->major.begin((now - first + 1) * minor_.count, wanted_);
       add_entries<T>(desk.values.data(), desk.major_cell, wanted_, &piece->major);
     }
     if (by_minor) {
       piece->minor.begin(minors_ * major_.count, wanted_);
       add_entries<T>(desk.values.data(), desk.minor_cell, wanted_, &piece->minor);
+    }
+  }
+
+  /* Entries of a major index, in which no minor one may be twice: sums would be right, all else would not. Of most
+     files indices rise. */
+  Line line_of(Desk& desk, std::size_t major, std::size_t from, std::size_t to) const {
+    const auto begin = desk.minor.begin() + static_cast<std::ptrdiff_t>(from);
+    const auto end = desk.minor.begin() + static_cast<std::ptrdiff_t>(to);
+    const bool rises = std::adjacent_find(begin, end, std::greater_equal<std::uint64_t>()) == end;
+    if (!rises) {
+      desk.sorted.assign(begin, end);
+      std::sort(desk.sorted.begin(), desk.sorted.end());
+      if (std::adjacent_find(desk.sorted.begin(), desk.sorted.end()) != desk.sorted.end()) fail_twice(names_);
+    }
+    return Line{major, *begin, *(end - 1), rises};
+  }
+
+  /* Reads the indices of a major one that is too long to be sorted, and marks each. */
+  void find_twice(std::size_t major, unsigned threads) const {
+    struct Part {
+      std::uint64_t begin, end;
+      std::vector<std::uint64_t> minor;
+    };
+    std::vector<bool> seen(minors_);
+    PerThread<Scratch> scratches;
+    const std::uint64_t end = pointers_[major + 1];
+    for (std::uint64_t from = pointers_[major], to; from < end; from = to) {
+      to = from + std::min(indices_.most(), end - from);
+      const Located located = indices_.locate({Stretch(from, to)});
+      std::uint64_t next = from;
+      parallelPipeline<Part>(
+          [&](Part& part) {
+            part.begin = next;
+            part.end = next += std::min(piece_entries, to - next);
+            return part.begin < to;
+          },
+          [&](Part& part) { indices_.read_whole(located, part.begin, part.end, scratches.local(), &part.minor); },
+          [&](const Part& part) {
+            for (std::uint64_t index : part.minor) {
+              /* Somebody may have written to the file since they were added up. */
+              if (index >= minors_) fail_outside(names_, part.begin, minors_);
+              if (seen[static_cast<std::size_t>(index)]) fail_twice(names_);
+              seen[static_cast<std::size_t>(index)] = true;
+            }
+          },
+          0, located.threads(threads));
     }
   }
 

@@ -78,6 +78,23 @@ for layout, y in (("csr", near), ("csc", near.T)):
         group.attrs["shape"] = np.array(near.shape)
         write(group, y, value="f8", chunks=(7,))
         f["dense"] = near
+# Columns of 150,000 and 450,000 entries in falling order, worked on in several pieces; and the same with an index twice:
+# in one piece, in two, and at the border of two, where they rise.
+tall = 500000
+with h5py.File(folder + "/tall.h5", "w") as f:
+    down = np.arange(tall)[::-1]
+    columns = [down[:150000], down[:450000], [5]]
+    for name, at, rises in (("none", None, False), ("near", (10, 20), False), ("far", (10, 400000), False),
+                            ("border", (131071, 131072), True), ("short", (0, 149999), False)):
+        indices = np.concatenate([np.sort(x) if rises else x for x in columns])
+        if at is not None:
+            first = 0 if name in ("border", "short") else 150000
+            indices[first + at[1]] = indices[first + at[0]]
+        group = f.create_group(name)
+        group["data"] = np.arange(len(indices)) % 7
+        group.create_dataset("indices", data=indices.astype("i4"), chunks=(5000,))
+        group["indptr"] = np.cumsum([0] + [len(x) for x in columns])
+        group["shape"] = np.array([tall, len(columns)])
 with h5py.File(folder + "/wrong.h5", "w") as f:
     for name in ("index", "pointers", "length", "twice", "shape"):
         group = f.create_group(name)
@@ -270,6 +287,21 @@ test_that("vectors that do not fit together are errors", {
   expect_match(conditionMessage(h5_error(h5_sparse(path))), "several sparse matrices.*Give `name`")
   expect_match(conditionMessage(h5_error(h5_sparse(sparse_file("dense.h5")))), "no sparse matrix")
   expect_match(conditionMessage(h5_error(h5_sparse(path, "none"))), "no sparse matrix as")
+})
+
+test_that("an index that is twice in a column is an error wherever it is, whoever reads it", {
+  path <- sparse_file("tall.h5")
+  fine <- h5_sparse(path, "none")
+  values <- (seq_len(600001) - 1) %% 7
+  expect_identical(h5_col_sums(fine), c(sum(values[1:150000]), sum(values[150001:600000]), values[[600001]]))
+  for (name in c("near", "far", "border", "short")) {
+    m <- h5_sparse(path, name)
+    for (read in list(h5_col_sums, h5_row_maxs, function(m) h5_col_nnz(m, rows = 1:2), summary, as.matrix,
+      function(m) h5_product(m, diag(3)), anyNA)) {
+      error <- h5_error(read(m))
+      expect_match(conditionMessage(error), "`.*/indices` in .* has the same index twice in a row or column", label = name)
+    }
+  }
 })
 
 test_that("real files of both layouts of 10x Genomics are read", {
