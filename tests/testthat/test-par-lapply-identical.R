@@ -138,7 +138,7 @@ test_that("further arguments may have any name that the verb has not", {
   )
   filled <- shm_fill(3, function(at, range, x, k) at * 0 + range + x + k, range = 1, x = 2, k = 3, .control = control)
   expect_identical(filled[], c(6, 6, 6))
-  stream <- par_stream(c(4, 9), function(x, FUN, X) FUN(x) + X, FUN = sqrt, X = 1, .control = control)
+  stream <- par_stream(c(4, 9), function(x, FUN, i) FUN(x) + i, FUN = sqrt, i = 1, .control = control)
   expect_identical(c(par_next(stream), par_next(stream)), c(3, 4))
 })
 
