@@ -7,8 +7,8 @@
 # the package; `wires`, what is known of the nodes of clusters; `reading`, whether a message of one is
 # being read; `abandoned` and `abandoned_remote`, runs on clusters that nobody has any more and that are to be stopped;
 # `delayedarray`, the environment of the methods for that package; `servers`, the fork servers by what they have
-# loaded; `analyses`, which names code takes from elsewhere, by the code; `tables`, what was found in the S3
-# methods of a namespace; `method_homes`, which packages have methods for which classes, list(loaded, class, package);
+# loaded; `analyses`, which names code takes from elsewhere, by the code, and `names`, the same for keys; `tables`,
+# what was found in the S3 methods of a namespace; `method_homes`, which packages have methods for which classes, list(loaded, class, package);
 # `places`, classes of which it is known that there is an executor for them; `defaults`, what par_control() gives
 # without arguments; `master`, of a node of a cluster, its connection to the session and the socket of that,
 # list(id, socket), and `ends_programs`, whether it ends what elements have started when it ends itself;
@@ -31,6 +31,7 @@ the$pid <- NULL
 the$delayedarray <- NULL
 the$servers <- list()
 the$analyses <- new.env(parent = emptyenv())
+the$names <- new.env(parent = emptyenv())
 the$tables <- list()
 the$method_homes <- NULL
 the$places <- character()

@@ -106,7 +106,8 @@ checkpoint_changes <- function(before, now) {
 
 # With random numbers an element is its place as well. Without, elements of the same content are told apart.
 checkpoint_keys <- function(task, point) {
-  content <- vapply(seq_len(task$n), function(i) key_of(task$keyed$content(i)), "")
+  context <- key_context(key_unwrapped(task$keyed$fun))
+  content <- vapply(seq_len(task$n), function(i) key_given(task$keyed$content(i), context), "")
   place <- if (!is.null(point$seed)) {
     point$before + seq_len(task$n)
   } else {

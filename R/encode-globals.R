@@ -239,10 +239,10 @@ may_hold_code <- function(objects) {
   holds
 }
 
-# The environment in which a name is found from `env` on; NULL if there is none.
-find_home <- function(name, env) {
+# The environment in which a name is found from `env` on, that of something of this mode; NULL if there is none.
+find_home <- function(name, env, mode = "any") {
   while (!identical(env, emptyenv())) {
-    if (exists(name, envir = env, inherits = FALSE)) {
+    if (exists(name, envir = env, mode = mode, inherits = FALSE)) {
       return(env)
     }
     env <- parent.env(env)

@@ -1,31 +1,44 @@
 # Keys: short names of values and of code that are equal in all sessions when content is. R's serialisation
 # holds what differs without meaning anything: where a function was written, whether it was compiled, how a sequence
 # is stored, in which order an environment has its variables. A function is its arguments, its body
-# and the values of what these name.
+# and the values of what these name, see log-names.R.
 
-# 32 hexadecimal digits.
-key_of <- function(x) {
+# 32 hexadecimal digits. `words` are names for which code looks in environments that `x` leads to, see key_around().
+key_of <- function(x, words = character()) {
   # Most elements are of this kind.
   if (is.atomic(x) && length(x) <= key_stretch && is.null(attributes(x))) {
     return(rlang::hash(key_header(serialize(x, NULL, xdr = FALSE, version = 2L))))
   }
+  key_through(function(seen) x, words)
+}
+
+# The key of what make() returns and all that it leads to.
+key_through <- function(make, words) {
   seen <- new.env(parent = emptyenv())
-  seen$functions <- seen$environments <- list()
-  seen$numbers <- new.env(parent = emptyenv())
-  parts <- list(key_bytes(x, seen))
-  # What an environment holds may lead to others.
+  seen$numbers <- new.env(parent = emptyenv()) # of environments and functions, by what tells them apart
+  seen$queue <- list() # list(kind, object): what is looked into later, for its number stands in its place
+  seen$depth <- 0L
+  seen$words <- words
+  seen$around <- list() # the names that were looked up in an environment that is around others, by its address
+  parts <- list(key_bytes(make(seen), seen))
   done <- 0L
-  while (done < length(seen$environments)) {
-    done <- done + 1L
-    parts[[done + 1L]] <- key_bytes(key_variables(seen$environments[[done]]), seen)
+  repeat {
+    # What one of them holds may lead to others.
+    while (done < length(seen$queue)) {
+      done <- done + 1L
+      parts[[done + 1L]] <- key_bytes(key_entry(seen$queue[[done]], seen), seen)
+    }
+    if (!key_around(seen)) break
   }
   rlang::hash(if (done == 0L) parts[[1L]] else parts)
 }
 
 # Version 2 of the format knows no compact forms of vectors. Its header names the version of R, which is left out.
-key_bytes <- function(x, seen) {
+key_bytes <- function(x, seen) key_plain_bytes(key_plain(x, seen), seen)
+
+key_plain_bytes <- function(x, seen) {
   hook <- function(x) key_reference(x, seen)
-  key_header(to_bytes(key_plain(x, seen), version = 2L, refhook = hook))
+  key_header(serialize(x, NULL, xdr = FALSE, version = 2L, refhook = hook))
 }
 
 key_header <- function(bytes) {
@@ -41,36 +54,88 @@ key_reference <- function(x, seen) {
   if (inherits(x, "srcfile")) {
     return("source")
   }
-  number <- key_number(seen, "environments", x)
-  paste("environment", number)
+  paste("environment", key_later(seen, "environment", x, rlang::obj_address(x)))
 }
 
-# The number of `x` among those that were seen. They are held, so that no address is used again.
-key_number <- function(seen, kind, x) {
-  address <- rlang::obj_address(x)
-  number <- seen$numbers[[address]]
+# The number of an object that is looked into later, at the depth of none, so that neither cycles nor depth matter.
+# `id` tells whether it was met before. Objects are held, so that no address is used again.
+key_later <- function(seen, kind, x, id = NULL) {
+  number <- if (!is.null(id)) seen$numbers[[id]]
   if (is.null(number)) {
-    number <- length(seen[[kind]]) + 1L
-    seen[[kind]][[number]] <- x
-    assign(address, number, envir = seen$numbers)
+    number <- length(seen$queue) + 1L
+    seen$queue[[number]] <- list(kind = kind, object = x)
+    if (!is.null(id)) assign(id, number, envir = seen$numbers)
   }
   number
 }
 
+# As a list to be serialised.
+key_entry <- function(entry, seen) {
+  x <- entry$object
+  switch(entry$kind,
+    environment = key_variables(x),
+    around = key_named(x$env, x$names),
+    code = key_sourceless(x, seen),
+    `code in` = key_look(x, seen),
+    deep = x
+  )
+}
+
 # What is not evaluated yet is not evaluated for this, and active bindings are their functions. An object of a reference
-# class holds those of its methods that were called: they are of its class.
+# class holds those of its methods that were called: they are of its class. The class that one of R6 inherits from is
+# code in it.
 key_variables <- function(env) {
-  names <- sort(ls(env, all.names = TRUE), method = "radix")
+  names <- ls(env, all.names = TRUE)
   if (".refClassDef" %in% names) names <- intersect(names, names(env[[".refClassDef"]]@fieldClasses))
-  found <- variables_of(env, names)
+  values <- key_named(env, names)
+  if (inherits(env, "R6ClassGenerator") && is.environment(env$parent_env) && is.language(env$inherit)) {
+    values <- c(values, inherited = list(tryCatch(eval(env$inherit, env$parent_env), error = function(e) NULL)))
+  }
+  values
+}
+
+key_named <- function(env, names) {
+  found <- variables_of(env, sort(names, method = "radix"))
   found$values[found$active] <- lapply(found$values[found$active], function(f) list("active", f))
   found$values
 }
 
+# Code that evaluates code finds the variables of environments and of those around them. An environment that was made in
+# a function has all of the variables of that around it: those count whose names are somewhere in the code. Whether
+# there were any that had not been looked at.
+key_around <- function(seen) {
+  if (length(seen$words) == 0L) {
+    return(FALSE)
+  }
+  before <- length(seen$queue)
+  environments <- Filter(function(entry) entry$kind == "environment", seen$queue)
+  for (entry in environments) {
+    env <- parent.env(entry$object)
+    while (is_own_environment(env)) {
+      address <- rlang::obj_address(env)
+      names <- intersect(ls(env, all.names = TRUE), setdiff(seen$words, seen$around[[address]]))
+      if (is.null(seen$numbers[[address]]) && length(names) > 0L) {
+        seen$around[[address]] <- c(seen$around[[address]], names)
+        key_later(seen, "around", list(env = env, names = names))
+      }
+      env <- parent.env(env)
+    }
+  }
+  length(seen$queue) > before
+}
+
+# How deep lists and code are followed before the rest is looked into later.
+key_depth <- 50L
+
 # The object with functions and language in it as plain lists, wherever they stand: also in attributes, which slots
 # are, and in classes. A function that package methods has made of another is one with attributes.
 key_plain <- function(x, seen) {
-  if (methods::is(x, "classRepresentation")) {
+  if (seen$depth >= key_depth) {
+    return(list("deep", key_later(seen, "deep", x)))
+  }
+  seen$depth <- seen$depth + 1L
+  on.exit(seen$depth <- seen$depth - 1L)
+  if (isS4(x) && methods::is(x, "classRepresentation")) {
     return(key_class(x, seen))
   }
   switch(typeof(x),
@@ -79,10 +144,16 @@ key_plain <- function(x, seen) {
     pairlist = key_plain(as.list(x), seen),
     list = key_list(x, seen),
     S4 = list("S4", key_list(attributes(x), seen)),
-    NULL = , symbol = , builtin = , special = , environment = , externalptr = , weakref = , promise = ,
-    bytecode = x,
+    environment = key_environment(x),
+    NULL = , symbol = , builtin = , special = , externalptr = , weakref = , promise = , bytecode = x,
     key_vector(x, seen)
   )
+}
+
+# serialize() warns of one of an attached package.
+key_environment <- function(env) {
+  name <- attr(env, "name", exact = TRUE)
+  if (is.character(name) && startsWith(name[[1L]], "package:")) list("package", name[[1L]]) else env
 }
 
 # Of a long vector this many elements are looked at at once, so that one that R computes (1:1e9), or that is a file,
@@ -112,13 +183,13 @@ key_vector <- function(x, seen) {
 is_deep <- function(x) {
   vapply(unclass(x), function(part) {
     !typeof(part) %in% key_shallow || length(part) > key_stretch ||
-      (!is.environment(part) && length(marks <- attributes(part)) > 0L && any(is_deep(marks)))
+      (length(marks <- attributes(part)) > 0L && any(is_deep(marks)))
   }, NA)
 }
 
 key_shallow <- c(
-  "NULL", "symbol", "builtin", "special", "environment", "externalptr", "weakref", "logical", "integer", "double",
-  "complex", "character", "raw"
+  "NULL", "symbol", "builtin", "special", "externalptr", "weakref", "logical", "integer", "double", "complex",
+  "character", "raw"
 )
 
 key_list <- function(x, seen) {
@@ -153,22 +224,39 @@ key_class <- function(class, seen) {
 # A formula is what it names, too.
 key_language <- function(x, seen) {
   env <- attr(x, ".Environment", exact = TRUE)
+  if (!is.environment(env)) {
+    return(key_sourceless(x, seen))
+  }
   attr(x, ".Environment") <- NULL
-  plain <- key_sourceless(x)
-  if (is.environment(env)) list(plain, key_uses(all.vars(x), env, seen)) else plain
+  key_code_in(x, key_sourceless(x, seen), env, seen)
 }
 
 key_function <- function(fun, seen) {
-  before <- length(seen$functions)
-  number <- key_number(seen, "functions", fun)
-  if (number <= before) {
-    return(list("function", number))
+  fun <- key_unwrapped(fun)
+  key_code_in(fun, list(key_code(fun, seen), key_plain(key_marks(fun), seen)), environment(fun), seen)
+}
+
+# A function that memoise() has made is the one that it calls, and not the values that it knows by now.
+key_unwrapped <- function(fun) {
+  while (inherits(fun, "memoised") && is.function(environment(fun)$`_f`)) fun <- environment(fun)$`_f`
+  fun
+}
+
+# For `x`, a function or a formula, which finds variables from `env` on. The same code in one environment is one thing,
+# be it held once or twice.
+key_code_in <- function(x, code, env, seen) {
+  code <- rlang::hash(key_plain_bytes(code, seen))
+  id <- paste(code, rlang::obj_address(env))
+  list("code", key_later(seen, "code in", list(x = x, code = code, env = env), id))
+}
+
+key_look <- function(entry, seen) {
+  if (is_packaged(entry$env)) {
+    return(list(entry$code, environmentName(entry$env)))
   }
-  env <- environment(fun)
-  c(
-    list("function", key_code(fun), key_plain(key_marks(fun), seen)),
-    if (is_packaged(env)) environmentName(env) else key_uses(key_names(fun), env, seen)
-  )
+  names <- names_of(entry$x)
+  seen$words <- union(seen$words, names$words)
+  c(entry$code, key_values(names, entry$env))
 }
 
 key_marks <- function(fun) {
@@ -178,112 +266,77 @@ key_marks <- function(fun) {
 }
 
 # Arguments and body, without the marks that tell where they were written.
-key_code <- function(fun) {
+key_code <- function(fun, seen) {
   if (is.primitive(fun)) {
     return(fun)
   }
-  list(lapply(as.list(formals(fun)), key_sourceless), key_sourceless(body(fun)))
+  list(lapply(as.list(formals(fun)), key_sourceless, seen), key_sourceless(body(fun), seen))
 }
 
 # Code without the marks of where it was written, which the functions in it have too.
-key_sourceless <- function(x) {
+key_sourceless <- function(x, seen, depth = 0L) {
+  code <- is.call(x) || is.expression(x) || is.pairlist(x)
+  if (!code) {
+    # A value that was put into the code.
+    return(if (typeof(x) %in% key_shallow && is.null(attributes(x))) x else key_plain(x, seen))
+  }
+  if (is.environment(attr(x, ".Environment", exact = TRUE))) {
+    return(key_plain(x, seen))
+  }
+  if (depth >= key_depth) {
+    return(list("deep", key_later(seen, "code", x)))
+  }
   if (is.expression(x) || is.pairlist(x)) {
     attributes(x) <- attributes(x)["names"]
-    return(lapply(as.list(x), key_sourceless))
-  }
-  if (!is.call(x)) {
-    return(x)
+    return(lapply(as.list(x), key_sourceless, seen, depth + 1L))
   }
   for (mark in c("srcref", "srcfile", "wholeSrcref")) attr(x, mark) <- NULL
   if (identical(x[[1L]], quote(`function`))) x <- x[1:3]
   marks <- attributes(x)
-  plain <- lapply(as.list(x), key_sourceless)
+  if (is.object(x)) class(x) <- NULL # methods of `[` and as.list() have other ideas of it
+  plain <- lapply(as.list(x), key_sourceless, seen, depth + 1L)
   if (length(marks) > 0L) list(plain, marks) else plain
 }
 
-# Names that a function takes from elsewhere: without package globals all that are in it.
-key_names <- function(fun) {
-  all <- unique(c(all.names(body(fun)), unlist(lapply(as.list(formals(fun)), all.names))))
-  dots <- if (any(is_dots(all)) && !"..." %in% names(formals(fun))) "..."
-  if (!has_globals()) {
-    return(c(dots, all))
-  }
-  used <- suppressWarnings(globals_names(fun, environment(fun)))
-  c(dots, used$names, Filter(is_workspace_function, used$strings))
-}
-
-key_uses <- function(names, env, seen) {
-  lapply(key_values(names, env), key_plain, seen = seen)
-}
-
-# The values of these names from `env` on, those that packages have left out. Arguments that nobody has
-# looked at yet are evaluated, as an element would do.
+# The values of names, as of names_of(), from `env` on, those that packages have left out. What is code among them
+# finds its own there.
 key_values <- function(names, env) {
-  names <- sort(setdiff(unique(names), ""), method = "radix")
   values <- list()
-  for (name in names) {
-    where <- find_home(name, env)
-    if (is.null(where) || is_packaged(where) || !home_of(where) %in% c("", "workspace")) {
-      next
-    }
-    code <- if (name == "...") quote(list(...)) else as.name(name)
-    values[name] <- tryCatch(list(eval(code, where)), error = function(e) list("fails"))
+  pending <- names
+  while (length(unlist(pending)) > 0L) {
+    found <- key_find(pending, env)
+    found <- found[!names(found) %in% names(values)]
+    values <- c(values, found)
+    codes <- lapply(Filter(is_bare_code, found), names_of)
+    pending <- list(
+      values = unlist(lapply(codes, `[[`, "values")), functions = unlist(lapply(codes, `[[`, "functions")),
+      strings = unlist(lapply(codes, `[[`, "strings"))
+    )
+  }
+  values[order(as.character(names(values)), method = "radix")]
+}
+
+is_bare_code <- function(x) is.language(x) && !inherits(x, "formula")
+
+key_find <- function(names, env) {
+  calls <- c(names$functions, names$strings)
+  all <- unique(c(names$values, calls))
+  all <- all[nzchar(all) & nchar(all, "bytes") < 1000L]
+  values <- list()
+  for (name in all[vapply(all, exists, NA, envir = env)]) {
+    homes <- unique(c(
+      if (name %in% names$values) find_home(name, env),
+      if (name %in% calls) tryCatch(find_home(name, env, "function"), error = function(e) NULL)
+    ))
+    homes <- Filter(function(home) !is_packaged(home) && home_of(home) %in% c("", "workspace"), homes)
+    found <- lapply(homes, key_value, name)
+    if (length(found) > 0L) values[name] <- if (length(found) == 1L) found else list(found)
   }
   values
 }
 
-# What the values of a map depend on but their elements, each as a key: `code` of the function, its further
-# `arguments`, and by their names the `variables` that it uses; `methods` and classes of the workspace, which are
-# found by the classes of objects and not by names in code; `settings` that say what comes of a value.
-key_parts <- function(fun, args) {
-  variables <- if (is.primitive(fun) || is_packaged(environment(fun))) {
-    list()
-  } else {
-    key_values(key_names(fun), environment(fun))
-  }
-  place <- if (!is.primitive(fun) && is_packaged(environment(fun))) environmentName(environment(fun))
-  list(
-    code = key_of(list(key_code(fun), key_marks(fun), place)), arguments = key_of(args),
-    variables = vapply(variables, key_of, ""), methods = vapply(key_methods(), key_of, ""),
-    settings = vapply(key_settings(), key_of, "")
-  )
-}
-
-# Methods and classes that belong to no package.
-key_methods <- function() {
-  names <- sort(workspace_methods(ls(globalenv(), all.names = TRUE, sorted = FALSE)), method = "radix")
-  methods <- stats::setNames(lapply(names, get, envir = globalenv(), inherits = FALSE), names)
-  tables <- startsWith(names, ".__T__") & vapply(methods, is.environment, NA)
-  methods[tables] <- lapply(methods[tables], key_variables)
-  c(methods, lapply(registered_methods(), `[[`, "method"))
-}
-
-# What numbers, dates and strings become as text, how text is compared, what models take for granted, and the kind
-# of generator, which set.seed() in an element does not say.
-key_settings <- function() {
-  names <- c(
-    "OutDec", "contrasts", "digits", "digits.secs", "encoding", "na.action", "scipen", "stringsAsFactors", "ts.eps",
-    "useFancyQuotes"
-  )
-  zone <- format(.POSIXct(seq(0, 2e9, length.out = 50L)), "%z %Z")
-  c(stats::setNames(lapply(names, getOption), names), as.list(settings_locale()), list(TZ = zone, RNGkind = rng_kind()))
-}
-
-# Which of them differ, in words; nothing if they are equal.
-key_changes <- function(before, now) {
-  named <- function(part, one, many) {
-    names <- union(names(before[[part]]), names(now[[part]]))
-    differs <- Filter(function(name) !identical(before[[part]][name], now[[part]][name]), names)
-    if (part == "methods") differs <- unique(sub("^[.]__[CT]__([^:]*).*$", "\\1", differs))
-    if (length(differs) > 0L) {
-      paste(if (length(differs) == 1L) one else many, paste0("`", differs, "`", collapse = ", "))
-    }
-  }
-  c(
-    if (!identical(before$code, now$code)) "the code of the function",
-    if (!identical(before$arguments, now$arguments)) "its further arguments",
-    named("variables", "the variable", "the variables"),
-    named("methods", "the method or class of the workspace", "the methods or classes of the workspace"),
-    named("settings", "the setting", "the settings")
-  )
+# Arguments that nobody has looked at yet are evaluated, as an element would do.
+key_value <- function(env, name) {
+  code <- if (name == "...") quote(list(...)) else as.name(name)
+  tryCatch(eval(code, env), error = function(e) "fails")
 }

@@ -230,6 +230,155 @@ test_that("what has changed is noticed, named and not mixed", {
   expect_identical(nrow(par_log(dir)), 3L)
 })
 
+test_that("names that code may take from outside count, and those that are certainly its own do not", {
+  local_workspace()
+  in_workspace <- function(f) {
+    environment(f) <- globalenv()
+    f
+  }
+  variables <- function(f) {
+    assign("rg_k", 1, globalenv())
+    assign("rg_f", function(x) x + 1, globalenv())
+    before <- regatta:::key_parts(in_workspace(f), list())$variables
+    assign("rg_k", 100, globalenv())
+    assign("rg_f", function(x) x + 100, globalenv())
+    after <- regatta:::key_parts(in_workspace(f), list())$variables
+    expect_identical(names(after), names(before))
+    as.character(names(before)[before != after])
+  }
+  outside <- alist(
+    local({rg_k <- rg_k * 2; rg_k}), # nolint
+    sapply(1:2, function(j) {rg_k <- rg_k + j; rg_k}), # nolint
+    tryCatch(stop("x"), error = function(e) {rg_k <- rg_k; rg_k}), # nolint
+    (function() {if (i > 5) rg_k <- 0; rg_k})(), # nolint
+    (\(i) {rg_k <- rg_k; rg_k})(1), # nolint
+    {for (rg_k in rg_k) NULL; rg_k}, # nolint
+    (function(q = rg_k) q)(),
+    (function() {rg_k[2] <- i; sum(rg_k)})(), # nolint
+    {g <- function() {rg_k <- 5; rg_k}; g() + rg_k}, # nolint
+    {rg_k <- 5; rm(rg_k); rg_k}, # nolint
+    {if (i == 3) assign("rg_k", 0); rg_k}, # nolint
+    {rg_k <<- rg_k; rg_k}, # nolint
+    {f(rg_k <- 3); rg_k}, # nolint
+    {for (j in seq_len(i)) rg_k <- j; rg_k}, # nolint
+    {if (i) rg_k <- 1 else if (i > 2) stop("never"); rg_k}, # nolint
+    eval(quote(rg_k)), eval(bquote(rg_k + .(i))), eval(substitute(rg_k + z, list(z = i))), eval(expression(rg_k)[[1L]]),
+    rlang::eval_tidy(rlang::quo(rg_k)), globalenv()$rg_k, .GlobalEnv[["rg_k"]], environment(sys.function())$rg_k,
+    {n <- "rg_k"; get(n)}, mget(c("rg_k", "i"), inherits = TRUE), eval(parse(text = "rg_k + i")), # nolint
+    glue::glue("value {rg_k + i}"), stats::as.formula("i ~ rg_k")
+  )
+  for (code in outside) expect_identical(variables(as.function(list(i = NULL, code))), "rg_k", label = deparse1(code))
+  functions <- alist(
+    {rg_f <- rg_f(i); rg_f}, {rg_f <- 3; rg_f(rg_f)}, (function(rg_f) rg_f(rg_f))(i), sapply(i, "rg_f"), # nolint
+    sapply(i, rg_f), Reduce("rg_f", list(i)), do.call("rg_f", list(i)), i |> rg_f(), match.fun("rg_f")(i), # nolint
+    (function(x, FUN = "rg_f") sapply(x, FUN))(i)
+  )
+  for (code in functions) {
+    expect_identical(variables(as.function(list(i = NULL, code))), "rg_f", label = deparse1(code))
+  }
+  own <- alist(
+    {rg_k <- i; rg_k}, {rg_k = i; sapply(1:3, function(j) rg_k + j)}, (function(rg_k) rg_k + 1)(i), # nolint
+    {if (i > 2) rg_k <- 1 else rg_k <- 2; rg_k}, {if (i > 2) rg_k <- 1 else stop("no"); rg_k}, # nolint
+    {for (rg_k in 1:3) print(rg_k); i}, {if ((rg_k <- i) > 3) rg_k}, i$rg_k, base::rg_k, # nolint
+    {rg_f <- function(n) if (n == 0) 1 else rg_f(n - 1); rg_f(3)}, {g <- function(rg_f) rg_f; g(i)}, # nolint
+    {sum(rg_k <- i); rg_k}, {rg_k <- numeric(3); rg_k[[2]] <- i; names(rg_k) <- letters[1:3]; rg_k} # nolint
+  )
+  for (code in own) expect_identical(variables(as.function(list(i = NULL, code))), character(), label = deparse1(code))
+
+  # Code and names that are given to the function.
+  given <- list(
+    quote(rg_k + 1), quote(rg_f(1)), expression(rg_k), "rg_f", list("rg_f", 1), y ~ rg_k, as.name("rg_k"),
+    list(quote(rg_k), 1)
+  )
+  keys <- function() vapply(given, regatta:::key_given, "", list(env = globalenv()))
+  assign("rg_k", 1, globalenv())
+  environment(given[[6L]]) <- globalenv()
+  before <- keys()
+  expect_identical(keys(), before)
+  assign("rg_k", 2, globalenv())
+  assign("rg_f", identity, globalenv())
+  expect_identical(which(keys() == before), integer())
+  # Arguments that are empty, and code that is a variable.
+  expect_no_error(regatta:::key_parts(`[`, list(quote(expr = ), 1)))
+  assign("rg_code", quote(rg_k + 1), globalenv())
+  expect_identical(variables(function(i) eval(rg_code)), "rg_k")
+})
+
+test_that("what a class inherits from, a memoised function calls and an environment has around it counts", {
+  local_workspace()
+  skip_if_not_installed("R6")
+  define <- function(name, value) assign(name, eval(value, globalenv()), globalenv())
+  key <- function(f) {
+    environment(f) <- globalenv()
+    regatta:::key_parts(f, list())$variables
+  }
+  changed <- function(f, change) {
+    before <- key(f)
+    expect_identical(key(f), before)
+    change()
+    after <- key(f)
+    as.character(names(before)[before != after])
+  }
+  define("RgBase", quote(getExportedValue("R6", "R6Class")("RgBase", public = list(m = function() 1))))
+  define("RgMore", quote(getExportedValue("R6", "R6Class")("RgMore", inherit = RgBase)))
+  expect_identical(changed(function(i) RgMore$new()$m(), function() {
+    define("RgBase", quote(getExportedValue("R6", "R6Class")("RgBase", public = list(m = function() 2))))
+  }), "RgMore")
+  make <- function(k) {
+    inner <- new.env()
+    inner$f <- 1
+    inner
+  }
+  define("rg_env", make(1))
+  expect_identical(changed(function(i) eval(quote(k + f), rg_env), function() define("rg_env", make(2))), "rg_env")
+  # Nothing evaluates code in it.
+  expect_identical(changed(function(i) rg_env$f + 1, function() define("rg_env", make(3))), character())
+  skip_if_not_installed("memoise")
+  define("rg_memo", quote(getExportedValue("memoise", "memoise")(function(x) x + 1)))
+  expect_identical(changed(function(i) rg_memo(i), function() get("rg_memo", globalenv())(3)), character())
+  expect_identical(changed(function(i) rg_memo(i), function() {
+    define("rg_memo", quote(getExportedValue("memoise", "memoise")(function(x) x + 2)))
+  }), "rg_memo")
+})
+
+test_that("lists, code and chains of functions of any depth have keys", {
+  key <- regatta:::key_of
+  nest <- function(x, n) {
+    for (k in seq_len(n)) x <- list(x)
+    x
+  }
+  expect_identical(key(nest(1, 5000)), key(nest(1, 5000)))
+  expect_false(key(nest(1, 5000)) == key(nest(2, 5000)))
+  expect_false(key(nest(1, 5000)) == key(nest(1, 4999)))
+  frame <- new.env(parent = globalenv())
+  chain <- function(last) {
+    for (k in 1:300) {
+      assign(paste0("f", k), as.function(list(i = NULL, call(paste0("f", k + 1), quote(i))), frame), frame)
+    }
+    frame$f301 <- as.function(list(i = NULL, last), frame)
+    key(frame$f1)
+  }
+  expect_false(chain(1) == chain(2))
+  long <- function(last) {
+    sum <- Reduce(function(a, b) call("+", a, b), c(last, rep(list(quote(i)), 3000)))
+    as.function(list(i = NULL, sum), globalenv())
+  }
+  expect_false(key(long(1)) == key(long(2)))
+  local_workspace()
+  assign("rg_k", 1, globalenv())
+  before <- key(long(quote(rg_k)))
+  assign("rg_k", 2, globalenv())
+  expect_false(key(long(quote(rg_k))) == before)
+  # Functions and formulas that lead to themselves.
+  form <- y ~ form
+  expect_type(key(form), "character")
+  # One that is held twice is one.
+  two <- list(chain, chain)
+  expect_identical(key(unserialize(serialize(two, NULL))), key(two))
+  # An environment of a package is told of by its name.
+  expect_silent(key(list(as.environment("package:stats"))))
+})
+
 test_that("keys do not depend on how R holds a value", {
   key <- regatta:::key_of
   parts <- regatta:::key_parts

@@ -1,0 +1,265 @@
+# Names that code may take from outside of itself: what a key has to look up. Where it cannot be told whether a name is
+# the code's own, it is taken for one from outside: a value that is looked up for nothing costs a call that would have
+# gone on, one that is not costs wrong values.
+#
+# A name is the code's own from where it has certainly been assigned, in the order in which R evaluates: an assignment
+# in a branch, in a loop, or in an argument, which may never be evaluated, is none. A name that is called is that of a
+# function: R passes over variables that are none.
+
+# list(values, functions, strings, words): names of variables of any kind; of functions; strings that may be the name of
+# a function; and, if the code evaluates code or takes variables by names in environments, all that may be one there.
+names_of <- function(x) {
+  code <- if (is.function(x)) list(formals(x), body(x)) else list(NULL, x)
+  address <- paste(vapply(code, rlang::obj_address, ""), collapse = " ")
+  known <- the$names[[address]]
+  if (!is.null(known)) {
+    return(known$names)
+  }
+  found <- new.env(parent = emptyenv())
+  found$values <- found$functions <- found$strings <- found$fields <- list()
+  all <- unlist(lapply(code, code_symbols))
+  found$removes <- any(c("rm", "remove") %in% all)
+  if (is.function(x)) names_function(code[[1L]], code[[2L]], names_none, found) else names_walk(x, names_none, found)
+  names <- names_collect(found, all)
+  if (length(the$names) >= analyses_most) rm(list = names(the$names), envir = the$names)
+  # The code is held, so that no other has its address.
+  assign(address, list(code = code, names = names), envir = the$names)
+  names
+}
+
+# Functions that take variables by their names, that give environments, and that evaluate code which is an object.
+names_takers <- c("get", "get0", "mget", "exists", "dynGet", "env_get", "env_get_list", "eval_bare")
+names_places <- c(
+  ".GlobalEnv", "globalenv", "global_env", "environment", "current_env", "caller_env", "fn_env", "parent.frame",
+  "parent.env", "env_parent", "topenv", "sys.function", "sys.frame", "sys.frames", "as.environment", "pos.to.env"
+)
+names_evaluators <- c("eval", "evalq", "eval_tidy", "eval_bare", "with", "within", "local", "do.call", "match.fun")
+# Those whose strings are code, or hold it in braces.
+names_readers <- c(
+  "parse", "str2lang", "str2expression", "as.formula", "formula", "reformulate", "parse_expr", "parse_exprs"
+)
+
+names_collect <- function(found, all) {
+  unlisted <- lapply(mget(c("values", "functions", "strings", "fields"), envir = found), function(x) unique(unlist(x)))
+  values <- unlisted$values
+  strings <- unlisted$strings
+  braced <- grep("{", strings, fixed = TRUE, value = TRUE)
+  values <- c(values, text_names(regmatches(braced, gregexpr("[{][^{}]*[}]", braced))))
+  if (any(names_readers %in% all)) values <- c(values, text_names(strings))
+  places <- any(names_places %in% all)
+  if (places || any(names_takers %in% all)) values <- c(values, strings)
+  if (places) values <- c(values, unlisted$fields, all)
+  evaluates <- places || any(c(names_takers, names_evaluators) %in% all)
+  list(
+    values = unique(values), functions = unlisted$functions, strings = strings,
+    words = if (evaluates) unique(c(all, unlisted$fields, strings))
+  )
+}
+
+# What may be a name in text.
+text_names <- function(text) {
+  unlist(regmatches(unlist(text), gregexpr("[[:alpha:].][[:alnum:]._]*", unlist(text))))
+}
+
+# Names that are the code's own at a place of it: `vars`, and those of them that are functions. Code that is never
+# reached has NULL.
+names_none <- list(vars = character(), functions = character())
+
+names_own <- function(own, name, is_function, found) {
+  if (found$removes) {
+    return(own)
+  }
+  own$vars <- union(own$vars, name)
+  own$functions <- if (is_function) union(own$functions, name) else setdiff(own$functions, name)
+  own
+}
+
+names_both <- function(a, b) {
+  if (is.null(a)) {
+    return(b)
+  }
+  if (is.null(b)) {
+    return(a)
+  }
+  Map(intersect, a, b)
+}
+
+names_note <- function(found, kind, name) found[[kind]][[length(found[[kind]]) + 1L]] <- name
+
+# How many calls within each other are looked at one by one. Of deeper ones each name is one from outside.
+names_depth <- 100L
+
+# The names that are the code's own after `x`, which begins with `own`.
+names_walk <- function(x, own, found, depth = 0L) {
+  if (is.symbol(x)) {
+    name <- as.character(x)
+    if (grepl("^[.][.]([.]|[0-9]+)$", name)) name <- "..."
+    if (nzchar(name) && !name %in% own$vars) names_note(found, "values", name)
+  } else if (is.character(x)) {
+    names_strings(x, found)
+  } else if (is.expression(x) || is.pairlist(x)) {
+    for (part in code_parts(x)) names_walk(part, own, found, depth + 1L)
+  } else if (is.call(x) && depth >= names_depth) {
+    names_all(x, found)
+  } else if (is.call(x)) {
+    return(names_call(x, own, found, depth + 1L))
+  }
+  own
+}
+
+names_strings <- function(x, found) {
+  x <- x[!is.na(x) & nzchar(x)]
+  if (length(x) <= 100L) names_note(found, "strings", x)
+}
+
+names_all <- function(x, found) {
+  symbols <- code_symbols(x)
+  for (kind in c("values", "functions", "fields")) names_note(found, kind, symbols)
+  for (part in code_leaves(x)) if (is.character(part)) names_strings(part, found)
+}
+
+names_call <- function(x, own, found, depth) {
+  if (is.object(x)) attributes(x) <- NULL # methods of `[` have other ideas of a formula
+  head <- x[[1L]]
+  name <- if (is.symbol(head) || is.character(head)) as.character(head)[[1L]] else ""
+  if (name == "") {
+    own_after <- names_walk(head, own, found, depth)
+  } else if (!name %in% own$functions) {
+    names_note(found, "functions", name)
+    if (name %in% c("...elt", "...length", "...names") && !"..." %in% own$vars) names_note(found, "values", "...")
+  }
+  known <- names_forms[[name]]
+  if (!is.null(known)) {
+    return(known(x, own, found, depth))
+  }
+  strict <- !name %in% own$functions && is_strict(name)
+  for (part in code_parts(x[-1L])) {
+    after <- names_walk(part, own, found, depth)
+    if (strict && !is.null(after)) own <- after
+  }
+  if (name %in% c("return", "stop", "break", "next")) NULL else own
+}
+
+# Functions of R that evaluate all of their arguments.
+is_strict <- function(name) nzchar(name) && typeof(get0(name, baseenv(), inherits = FALSE)) == "builtin"
+
+# What is evaluated one after another.
+names_sequence <- function(x, own, found, depth) {
+  reached <- TRUE
+  for (part in code_parts(x[-1L])) {
+    after <- names_walk(part, own, found, depth)
+    if (is.null(after)) reached <- FALSE else own <- after
+  }
+  if (reached) own
+}
+
+# The first argument is evaluated, and others may be.
+names_first <- function(x, own, found, depth) {
+  parts <- code_parts(x[-1L])
+  for (k in seq_along(parts)) {
+    after <- names_walk(parts[[k]], own, found, depth)
+    if (k == 1L && !is.null(after)) own <- after
+  }
+  own
+}
+
+names_if <- function(x, own, found, depth) {
+  after <- names_walk(x[[2L]], own, found, depth)
+  if (!is.null(after)) own <- after
+  yes <- names_walk(x[[3L]], own, found, depth)
+  no <- if (length(x) > 3L) names_walk(x[[4L]], own, found, depth) else own
+  names_both(yes, no)
+}
+
+names_for <- function(x, own, found, depth) {
+  after <- names_walk(x[[3L]], own, found, depth)
+  if (!is.null(after)) own <- after
+  names_walk(x[[4L]], names_own(own, as.character(x[[2L]]), FALSE, found), found, depth)
+  own
+}
+
+names_assign <- function(x, own, found, depth) {
+  if (length(x) != 3L) {
+    return(own)
+  }
+  outside <- identical(x[[1L]], quote(`<<-`))
+  to <- x[[2L]]
+  value <- x[[3L]]
+  is_lambda <- is.call(value) && identical(value[[1L]], quote(`function`))
+  if (is_lambda && !outside && !is.call(to)) {
+    # It may call itself.
+    own <- names_own(own, as.character(to), TRUE, found)
+    names_walk(value, own, found, depth)
+    return(own)
+  }
+  after <- names_walk(value, own, found, depth)
+  if (!is.null(after)) own <- after
+  if (is.call(to)) {
+    # f(x, i) <- value is a call of `f<-` with what x is, and of f if x is such a call itself.
+    names_walk(to, own, found, depth)
+    while (is.call(to) && length(to) > 1L) {
+      if (is.symbol(to[[1L]])) names_note(found, "functions", paste0(to[[1L]], "<-"))
+      to <- to[[2L]]
+    }
+    if (outside && is.symbol(to)) names_note(found, "values", as.character(to))
+  }
+  if (outside || is.call(to)) {
+    return(own)
+  }
+  is_function <- is.symbol(value) && as.character(value) %in% own$functions
+  names_own(own, as.character(to), is_function, found)
+}
+
+names_field <- function(x, own, found, depth) {
+  names_walk(x[[2L]], own, found, depth)
+  if (is.symbol(x[[3L]]) || is.character(x[[3L]])) {
+    names_note(found, "fields", as.character(x[[3L]]))
+  } else {
+    names_walk(x[[3L]], own, found, depth)
+  }
+  own
+}
+
+names_lambda <- function(x, own, found, depth) {
+  names_function(x[[2L]], x[[3L]], own, found, depth)
+  own
+}
+
+# A function within has what the code around it has at that place. Its arguments need not be functions.
+names_function <- function(formals, body, own, found, depth = 0L) {
+  for (name in names(formals)) own <- names_own(own, name, FALSE, found)
+  for (default in code_parts(formals)) names_walk(default, own, found, depth)
+  names_walk(body, own, found, depth)
+}
+
+names_forms <- list(
+  `{` = names_sequence, `(` = names_sequence, `if` = names_if, `for` = names_for, `while` = names_first,
+  `&&` = names_first, `||` = names_first, switch = names_first, `<-` = names_assign, `=` = names_assign,
+  `<<-` = names_assign, `$` = names_field, `@` = names_field, `function` = names_lambda,
+  `::` = function(x, own, found, depth) own, `:::` = function(x, own, found, depth) own
+)
+
+# The parts of a call, of arguments or of an expression, without those that are empty.
+code_parts <- function(x) {
+  if (is.object(x)) attributes(x) <- NULL
+  parts <- unname(as.list(x))
+  parts[!vapply(parts, is_empty_argument, NA)]
+}
+
+# All symbols in code. all.names() does not look into the arguments of functions in code.
+code_symbols <- function(x) {
+  leaves <- code_leaves(x)
+  as.character(unique(leaves[vapply(leaves, is.symbol, NA)]))
+}
+
+# The parts of code that are no calls, however deep they are.
+code_leaves <- function(x) {
+  leaves <- list()
+  level <- if (is_empty_argument(x)) list() else list(x)
+  while (length(level) > 0L) {
+    inner <- vapply(level, function(part) is.call(part) || is.pairlist(part) || is.expression(part), NA)
+    leaves <- c(leaves, level[!inner])
+    level <- do.call(c, lapply(level[inner], code_parts))
+  }
+  leaves
+}
