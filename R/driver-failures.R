@@ -38,11 +38,11 @@ turned_take <- function(run, index) {
   record
 }
 
-# What is left of values when those of such elements are errors, and those of elements over a limit whose worker was
-# asked to end: what they waited for may have been ended for that, and their values be of it.
+# What is left of values when those of such elements are errors, and those of elements that were ended for a limit: one
+# that has caught the interrupt has not done its work, and what another waited for may have been ended.
 take_refused <- function(run, event) {
   keys <- as.character(event$index)
-  ended <- vapply(keys, function(key) was_asked_to_end(run$ending[[key]]), NA)
+  ended <- keys %in% names(run$ending)
   refused <- ended | keys %in% names(run$turned)
   columns <- c("worker", "index", "try", "start", "end", "bytes")
   for (k in which(refused)) {

@@ -130,12 +130,20 @@ static void leave_if_finished(int64_t now) {
   rg_process_leave(0);
 }
 
+/* When the next element begins: noted before it is the current one, so that nobody who looks at this worker takes
+   the time of an earlier one, and of the wait since, for its own. */
+static void note_start(int64_t now) {
+  atomic_store(&worker.slot->started, now);
+  atomic_store(&worker.slot->cpu_started, worker.pool->wants_cpu ? rg_clock_cpu() : 0);
+}
+
 /* The next element, from the claim or the queue; -1 when the run is over. Sleeps while there is
    none. */
 static int64_t next_claimed(int64_t now) {
   leave_if_unfit(1);
   rg_control *control = worker.pool->control;
   for (;;) {
+    note_start(now);
     int64_t element = rg_queue_next(worker.slot);
     if (element >= 0) return element;
     if (is_over()) return -1;
@@ -165,10 +173,12 @@ static int64_t channel_next(void *state, int32_t *tries) {
     rg_queue_give_back(worker.pool->control, worker.number);
     ring_doorbell(now);
   }
+  note_start(now);
   int64_t element = rg_queue_next(worker.slot);
   if (element < 0) {
     element = next_claimed(now);
     now = rg_clock_now();
+    note_start(now);
   }
   /* `current` is set and then looked whether the run is over; the parent does it the other way
      round: one of the two sees the other. */
@@ -183,8 +193,6 @@ static int64_t channel_next(void *state, int32_t *tries) {
   task->end = 0;
   task->worker = worker.number;
   *tries = task->tries;
-  atomic_store(&worker.slot->started, now);
-  atomic_store(&worker.slot->cpu_started, worker.pool->wants_cpu ? rg_clock_cpu() : 0);
   return element;
 }
 

@@ -67,6 +67,18 @@ test_that("an element that is stuck in C code, or catches interrupts, is killed 
   expect_false(got[[3L]] %in% c(got[[1L]]$pid, got[[2L]]$pid))
 })
 
+test_that("an element that catches the interrupt of its limit has reached the limit, whatever it returns", {
+  caught <- function(i) if (i == 2L) tryCatch(Sys.sleep(300), interrupt = function(e) "a part") else i
+  for (on in list(1L, local_pool(1L), local_cluster(1L))) {
+    control <- two_workers(workers = 1L, errors = "collect", timeout = 0.5)
+    got <- suppressWarnings(
+      par_lapply(1:3, caught, .on = on, .control = control), classes = "regatta_warning_errors"
+    )
+    expect_s3_class(got[[2L]], "regatta_error_timeout")
+    expect_identical(got[c(1L, 3L)], list(1L, 3L))
+  }
+})
+
 test_that("a stopped element is ended by its time limit", {
   got <- collect(1:2, function(i) {
     if (i == 1L) tools::pskill(Sys.getpid(), tools::SIGSTOP)
