@@ -42,7 +42,7 @@ cluster_slurm <- function(n = NULL, rscript = file.path(R.home("bin"), "Rscript"
     } else {
       sbatch_launch(pool, at, numbers, rscript, env, sbatch, template)
     })
-  })
+  }, if (in_job) start_patience(timeout) else Inf)
   remote_start(pool, timeout, min_workers, call)
 }
 

@@ -32,7 +32,7 @@ cluster_ssh <- function(hosts, workers = 1, rscript = "Rscript", env = NULL, ssh
     lapply(seq_along(at), function(i) {
       ssh_launch(pool, hosts[[at[[i]]]], at[[i]], numbers[[i]], rscript, env, ssh, tunnel)
     })
-  })
+  }, start_patience(timeout))
   remote_start(pool, timeout, min_workers, sys.call())
 }
 

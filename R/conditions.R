@@ -406,6 +406,17 @@ warning_fork <- function(host) {
   new_warning("regatta_warning_fork", message, host = host)
 }
 
+message_waiting <- function(seconds, reason) {
+  message <- paste0(
+    "No worker has been there for ", format_seconds(seconds), if (nzchar(reason)) ": ", reason,
+    ". The call goes on when one comes; Ctrl-C ends it.\n"
+  )
+  structure(
+    list(message = message, call = NULL, seconds = seconds, reason = reason),
+    class = c("regatta_message_waiting", "regatta_message", "message", "condition")
+  )
+}
+
 message_pool <- function(host) {
   message <- paste0(
     "Workers come from a fork server: ", host, " is not to be forked. They do not inherit the session; what the ",

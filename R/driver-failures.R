@@ -75,12 +75,12 @@ take_death <- function(run, event, row, index) {
 
 # A worker that dies before it begins anything costs no element, so nothing else would end a run
 # whose workers all do.
-count_idle_death <- function(run, event) {
+count_idle_death <- function(run, event, row) {
   run$idle_deaths <- run$idle_deaths + 1L
   if (run$idle_deaths > 2L * run$places + 2L) {
     reason <- sprintf(
       "%d of them in a row ended before they began an element (%s)", run$idle_deaths,
-      format_exit(event$signal, event$status)
+      if (is.null(row$late)) format_exit(event$signal, event$status) else row$late
     )
     signal_error(error_start(run$places, reason, call = run$task$call))
   }

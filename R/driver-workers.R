@@ -22,6 +22,8 @@ workers_new <- function() {
   table$begun <- FALSE # all of them have
   table$reasons <- character() # why some could not be started
   table$promising <- FALSE # some have promised heartbeats
+  table$lonely <- .Call(ffi_clock) # since when nobody has been there, NA: somebody is
+  table$told_after <- workers_told_after # seconds of that after which the user is told
   table$given_up <- integer() # gone by the driver's judgement: what they still tell is not heard
   table
 }
@@ -189,6 +191,7 @@ workers_suffice <- function(run) {
     } else {
       sprintf("only %d of them are left and no other can be started", length(alive))
     }
+    reason <- paste(c(reason, utils::tail(run$workers$reasons, 1L)), collapse = ": ")
     signal_error(error_start(run$active, reason, run$executor$advice))
   }
   places <- workers_field(run, "worker", 0L)[alive]
@@ -210,7 +213,7 @@ take_left <- function(run, event) {
     return(invisible())
   }
   if (row$state == "starting") {
-    return(worker_not_started(run, id, event$reason, event$host))
+    return(worker_not_started(run, id, if (is.null(event$reason)) row$late else event$reason, event$host))
   }
   if (!is.null(event$reason)) {
     return(worker_withdrawn(run, id, event$reason))
@@ -225,7 +228,7 @@ take_left <- function(run, event) {
     index = begun$index, worker = id, start = begun$start,
     end = if (is.null(begun$end)) .Call(ffi_clock) else begun$end
   ))
-  if (length(begun$index) == 0L) count_idle_death(run, event)
+  if (length(begun$index) == 0L) count_idle_death(run, event, row)
   for (index in begun$index) {
     take_death(run, event, row, index)
   }
@@ -256,6 +259,7 @@ take_heartbeat <- function(run, event) {
 # Workers that have not been heard of for too long, in any state.
 workers_watch <- function(run) {
   table <- run$workers
+  workers_tell(run)
   patience <- run$executor$patience
   starting <- if (is.null(patience)) integer() else workers_in(run, "starting")
   if (!table$promising && length(starting) == 0L) {
@@ -264,10 +268,7 @@ workers_watch <- function(run) {
   now <- .Call(ffi_clock)
   since <- now - workers_field(run, "heard", 0)
   for (id in starting[since[starting] > patience]) {
-    worker_not_started(
-      run, id, sprintf("it did not answer within %s", format_seconds(patience)),
-      table$rows[[id]]$host
-    )
+    worker_late(run, id, sprintf("it did not answer within %s", format_seconds(patience)))
   }
   promised <- workers_field(run, "heartbeat", 0)
   for (id in intersect(workers_alive(run), which(since > silent_after * promised))) {
@@ -275,6 +276,30 @@ workers_watch <- function(run) {
     if (since[[id]] > given_up_after * promised[[id]]) worker_give_up(run, id)
   }
 }
+
+# A run that has nobody and waits for those that are starting does so with a word, and then at longer and longer
+# intervals.
+workers_tell <- function(run) {
+  table <- run$workers
+  for (row in table$rows) {
+    if (row$state != "starting" && row$state != "gone") {
+      table$lonely <- NA
+      return(invisible())
+    }
+  }
+  now <- .Call(ffi_clock)
+  if (is.na(table$lonely)) {
+    table$lonely <- now
+    table$told_after <- workers_told_after
+  }
+  lonely <- now - table$lonely
+  if (lonely >= table$told_after) {
+    table$told_after <- 4 * table$told_after
+    message(message_waiting(lonely, if (is.null(run$executor$awaits)) "" else run$executor$awaits()))
+  }
+}
+
+workers_told_after <- 30
 
 # If it lives it is ended; nothing that it still tells counts.
 worker_give_up <- function(run, id) {
@@ -286,15 +311,26 @@ worker_give_up <- function(run, id) {
   ))
 }
 
+# One that can be reached is ended, or it would be late in the next run, too. Its end is told as that of any other, with
+# what it has begun if it was ready just now.
+worker_late <- function(run, id, reason) {
+  row <- run$workers$rows[[id]]
+  if (is.null(row$late)) {
+    workers_set(run, id, "late", reason)
+    if (!isTRUE(run$executor$signal(id, signals_of("SIGKILL")))) worker_not_started(run, id, reason, row$host)
+  }
+}
+
 # How long the driver may sleep without missing that somebody is silent.
 workers_wait <- function(run) {
-  if (run$workers$promising) {
+  wait <- if (run$workers$promising) {
     min(workers_field(run, "heartbeat", 0)) / 2
-  } else if (!is.null(run$executor$patience) && !run$workers$begun) {
+  } else if (!is.null(run$executor$patience) && length(workers_in(run, "starting")) > 0L) {
     run$executor$patience / 4
   } else {
     Inf
   }
+  if (is.na(run$workers$lonely)) wait else min(wait, max(0, run$workers$lonely + run$workers$told_after - .Call(ffi_clock)))
 }
 
 # What the executor has found when it was stopped.

@@ -11,17 +11,17 @@ cluster_launch <- function(name, args, lib) {
 }
 environment(cluster_launch) <- baseenv()
 
-cluster_send <- function(pool, w, name, args) {
+cluster_send <- function(pool, w, name, args, token = pool$token) {
   wire <- pool$wires[[w]]
   lib <- dirname(getNamespaceInfo("regatta", "path"))
   data <- list(
-    fun = cluster_launch, args = list(name, args, lib), return = TRUE, tag = pool$token
+    fun = cluster_launch, args = list(name, args, lib), return = TRUE, tag = token
   )
   message <- list(type = "EXEC", data = data, tag = NULL)
   if (!is.null(wire$pointer)) {
-    return(wire_send(wire, pool$token, message))
+    return(wire_send(wire, token, message))
   }
-  wire$busy <- pool$token
+  wire$busy <- token
   tryCatch(
     send_handles(isTRUE(wire$facts$local), cluster_method("sendData")(wire$node, message)),
     error = function(e) wire_retire(wire, "it has ended, or its connection has")
@@ -55,8 +55,8 @@ cluster_has_news <- function(pool) {
 }
 
 # A cluster without sockets can only be waited for.
-cluster_await <- function(pool) {
-  if (any(vapply(pool$wires, function(wire) identical(wire$busy, pool$token), NA))) {
+cluster_await <- function(pool, token = pool$token) {
+  if (any(vapply(pool$wires, function(wire) identical(wire$busy, token), NA))) {
     got <- tryCatch(cluster_method("recvOneData")(pool$cluster), regatta_error_socket = identity)
     if (inherits(got, "error")) {
       if (is.null(got$node)) stop(got)
@@ -65,17 +65,17 @@ cluster_await <- function(pool) {
     }
     wire <- pool$wires[[got$node]]
     wire$told <- .Call(ffi_clock)
-    if (identical(got$value$tag, pool$token)) {
-      wire$news[[pool$token]] <- list(got$value)
+    if (identical(got$value$tag, token)) {
+      wire$news[[token]] <- list(got$value)
       wire$busy <- NULL
     }
   }
 }
 
-cluster_news <- function(pool, w) {
+cluster_news <- function(pool, w, token = pool$token) {
   wire <- pool$wires[[w]]
-  messages <- wire$news[[pool$token]]
-  wire$news[[pool$token]] <- NULL
+  messages <- if (!is.null(token)) wire$news[[token]]
+  if (!is.null(messages)) wire$news[[token]] <- NULL
   got <- lapply(messages, function(message) {
     if (!is_last(message)) {
       return(list(worker = w, records = list(message)))

@@ -11,7 +11,8 @@
 #   node     parallel's, where there is no socket: one would keep its connection from being closed
 #   host     where the node is, as text
 #   number   the place of the node in the cluster that it was first seen in
-#   facts    who the node is; NULL before it was asked
+#   facts    who the node is; NULL before it has said so
+#   asked    list(token, at, shared) from when it was asked until its answer was taken
 #   busy     token of the run whose batch the node has, NULL: it waits for a message
 #   job      token of the run whose code it has
 #   slots    of that run: its finalizer finds them here, those of the pool may have been collected
@@ -22,6 +23,10 @@
 # How long a node may take to come back when its run has ended, seconds. What a node of this machine
 # is at can be interrupted.
 cluster_patience <- c(near = 2, far = 10)
+
+# For how many seconds a host that does not answer any more is taken to be there: longer than a break that a
+# connection survives.
+wire_deadline <- 60
 
 # The wires of `nodes`, those of sockets from one run to the next.
 cluster_wires <- function(nodes) {
@@ -125,7 +130,7 @@ wire_keep <- function(wire, connection, socket) {
   if (socket < 0L) {
     wire$out <- "its connection is closed, or holds what nobody has read of an earlier call"
   } else {
-    wire$pointer <- .Call(ffi_cluster_wire_new, socket)
+    wire$pointer <- .Call(ffi_cluster_wire_new, socket, wire_deadline)
   }
   key <- wire_key(connection)
   assign(key, wire, envir = the$wires)
@@ -245,7 +250,7 @@ wire_retire <- function(wire, reason) {
   if (is.null(wire$out)) {
     mark <- if (isTRUE(wire$facts$local) && !is.null(wire$job)) wire_mark(wire, wire$job)
     wire$out <- reason
-    wire$busy <- wire$job <- wire$slots <- NULL
+    wire$busy <- wire$job <- wire$slots <- wire$asked <- NULL
     if (!is.null(wire$pointer)) .Call(ffi_cluster_wire_close, wire$pointer, TRUE)
     if (!is.null(mark)) .Call(ffi_cluster_kill_marked, mark)
   }

@@ -108,42 +108,78 @@ cluster_start <- function(pool, workers) {
   cluster_prepare(pool)
 }
 
-# Who the nodes are, asked once.
+# Who the nodes are, asked once. One that has not answered in time is asked nothing else: its answer is taken when it
+# comes, by a later run, so that the node stays in step however late it is.
 cluster_meet <- function(pool) {
+  pool$failed <- vector("list", length(pool$wires))
   new <- which(vapply(pool$wires, function(wire) is.null(wire$facts) && is.null(wire$out), NA))
-  if (length(new) > 0L) {
-    cluster_hello(pool, new)
+  if (length(new) == 0L) {
+    return(invisible())
+  }
+  cluster_hello(pool, Filter(function(w) is.null(pool$wires[[w]]$asked), new))
+  if (pool$sockets) wires_wait(pool$wires[new], 0) # the answer to an earlier run
+  begun <- .Call(ffi_clock)
+  heard <- if (any(vapply(pool$wires, function(wire) !is.null(wire$facts) && is.null(wire$out), NA))) -Inf
+  repeat {
+    for (w in new) {
+      for (got in cluster_news(pool, w, pool$wires[[w]]$asked$token)) {
+        cluster_met(pool, w, got)
+        if (!is.null(got$reply)) heard <- .Call(ffi_clock)
+      }
+    }
+    waiting <- Filter(function(w) !is.null(pool$wires[[w]]$asked), new)
+    left <- cluster_hello_left(pool, waiting, begun, heard)
+    if (length(waiting) == 0L || left <= 0) break
+    if (pool$sockets) {
+      wires_wait(pool$wires[waiting], min(left, 1))
+    } else {
+      cluster_await(pool, pool$wires[[waiting[[1L]]]]$asked$token)
+    }
+  }
+  for (w in waiting) {
+    pool$failed[[w]] <- sprintf(
+      "it has not said who it is within %s: it is at something else, was stopped, or cannot be reached",
+      format_seconds(.Call(ffi_clock) - pool$wires[[w]]$asked$at)
+    )
   }
 }
 
 cluster_hello <- function(pool, new) {
-  shared <- shm_share(charToRaw(pool$token), min = 0) # to be kept until the nodes have read it
+  if (length(new) == 0L) {
+    return(invisible())
+  }
+  # To be kept until the nodes have read it.
+  shared <- shm_share(charToRaw(pool$token), min = 0)
   probe <- send_handles(TRUE, serialize(shared, NULL, xdr = FALSE))
+  token <- paste(pool$token, "hello")
   for (w in new) {
-    cluster_send(pool, w, "cluster_worker_hello", list(probe, pool$token))
-  }
-  waiting <- function() {
-    Filter(function(w) identical(pool$wires[[w]]$busy, pool$token), new)
-  }
-  pool$failed <- vector("list", length(pool$wires))
-  while (length(waiting()) > 0L || cluster_has_answers(pool, new)) {
-    if (!cluster_has_answers(pool, new)) cluster_answers(pool, waiting())
-    for (w in new) {
-      for (got in cluster_news(pool, w)) cluster_met(pool, w, got)
-    }
+    pool$wires[[w]]$asked <- list(token = token, at = .Call(ffi_clock), shared = shared)
+    cluster_send(pool, w, "cluster_worker_hello", list(probe, pool$token), token)
   }
 }
 
-cluster_has_answers <- function(pool, new) {
-  any(vapply(pool$wires[new], function(wire) length(wire$news[[pool$token]]) > 0L, NA))
+# Seconds for which the nodes `waiting` are still waited for. `heard` is when one of the others has answered, -Inf if
+# that was in an earlier run, NULL if none has. A cluster without sockets can only be waited for.
+cluster_hello_left <- function(pool, waiting, begun, heard) {
+  if (length(waiting) == 0L || !pool$sockets) {
+    return(Inf)
+  }
+  until <- if (is.null(heard)) {
+    begun + cluster_hello_seconds[["first"]]
+  } else {
+    asked <- vapply(pool$wires[waiting], function(wire) wire$asked$at, 0)
+    max(asked, heard) + cluster_hello_seconds[["rest"]]
+  }
+  until - .Call(ffi_clock)
 }
 
-cluster_answers <- function(pool, waiting) {
-  if (pool$sockets) wires_wait(pool$wires[waiting], 1) else cluster_await(pool)
-}
+# How long the first answer of a cluster may take, a package to be loaded by nodes that are busy, and how long after
+# one the others are waited for.
+cluster_hello_seconds <- c(first = 60, rest = 10)
 
 cluster_met <- function(pool, w, got) {
   wire <- pool$wires[[w]]
+  wire$asked <- NULL
   if (!is.null(got$reply)) {
     facts <- got$reply$value
     facts$ahead <- if (facts$local) 0 else facts$clock - wire$told

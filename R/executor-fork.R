@@ -54,6 +54,7 @@ fork_pool_executor <- function(pool, kind, begin, look) {
     interrupt = function(worker, element) .Call(ffi_fork_pool_interrupt, pool, worker, element),
     signal = function(worker, number) .Call(ffi_fork_pool_signal, pool, worker, number),
     measure = function(worker, what) measure_here(pids[[worker]], what),
+    pid = function(worker) pids[[worker]],
     guard = function(code) .Call(ffi_fork_pool_guard, pool, quote(code), environment()),
     stop = function() .Call(ffi_fork_pool_stop, pool)
   )

@@ -7,11 +7,21 @@ new_executor.regatta_cluster <- function(on, plan) {
   stand_ready(state)
   pool <- fork_pool_new(plan, state$stand)
   packed <- pool_code(pool, plan, state$base)
+  starts <- new.env(parent = emptyenv())
+  starts$pids <- integer() # of workers that the driver does not know to be ready
+  starts$ids <- integer() # their numbers
   executor <- fork_pool_executor(
     pool, "pool",
     begin = function(workers, places) pool_attach(pool, workers, places, members),
-    look = function(timeout) pool_poll(pool, state, plan, timeout)
+    look = function(timeout) pool_poll(pool, state, plan, timeout, starts)
   )
+  if (state$start != "forkserver") {
+    executor$patience <- start_patience(state$timeout)
+    executor$admit <- function(worker, share) {
+      starts$ids <- c(starts$ids, worker)
+      starts$pids <- c(starts$pids, executor$pid(worker))
+    }
+  }
   executor$advice <- paste(
     "A worker that is at a call is free when `par_value()` has its value, those of a stream are at its end;",
     "`regatta_info()` tells the limits of processes, open files and memory."
@@ -59,12 +69,37 @@ pool_busy <- 16L
 
 # A worker that cannot load what the run needs says why; others would find the same. With the server all
 # workers have gone.
-pool_poll <- function(pool, state, plan, timeout) {
+pool_poll <- function(pool, state, plan, timeout, starts) {
+  ready <- pool_ready(state, starts)
+  if (length(ready) > 0L) {
+    timeout <- 0
+  } else if (length(starts$ids) > 0L) {
+    timeout <- min(timeout, pool_start_seconds)
+  }
   events <- .Call(ffi_fork_poll, pool, timeout)
+  # What a worker tells comes after its word that it is ready.
+  if (length(events) > 0L) ready <- c(ready, pool_ready(state, starts))
   for (event in events) {
     if (event$type == "left") pool_look(event, state, plan)
   }
-  events
+  c(ready, events)
+}
+
+# How often workers that are starting are looked at: they wake nobody when they are ready.
+pool_start_seconds <- 0.1
+
+# Events of workers that are programs of their own and are ready now. One that has gone is ready for the driver, which
+# hears of its end next and has another started.
+pool_ready <- function(state, starts) {
+  if (length(starts$ids) == 0L) {
+    return(list())
+  }
+  members <- .Call(ffi_fork_stand_members, state$stand)
+  starting <- starts$pids %in% members$pid[members$starting]
+  ready <- starts$ids[!starting]
+  starts$ids <- starts$ids[starting]
+  starts$pids <- starts$pids[starting]
+  lapply(ready, function(id) list(type = "ready", worker = id))
 }
 
 pool_look <- function(event, state, plan) {

@@ -39,12 +39,15 @@ launch_said <- function(launch) {
   if (length(lines) > 0L) paste0(launch$name, ": ", utils::tail(lines, 3L))
 }
 
-# `gently`: agents were told to end, and the command ends with them.
-launch_end <- function(launch, gently) {
-  until <- .Call(ffi_clock) + 5
-  while (gently && launch_is_running(launch) && .Call(ffi_clock) < until) Sys.sleep(0.02)
+# Commands end with their agents, which were told to: those that have not after `seconds` are to be ended.
+launches_await <- function(launches, seconds) {
+  until <- .Call(ffi_clock) + seconds
+  while (any(vapply(launches, launch_is_running, NA)) && .Call(ffi_clock) < until) .Call(ffi_sleep, 0.02)
+}
+
+launch_end <- function(launch) {
   # Of one that has only begun the pid is not known yet.
-  while (is.na(pid <- launch_pid(launch)) && launch_is_running(launch)) Sys.sleep(0.02)
+  while (is.na(pid <- launch_pid(launch)) && launch_is_running(launch)) .Call(ffi_sleep, 0.02)
   if (!is.na(pid) && launch_is_running(launch)) tools::pskill(pid, tools::SIGTERM)
   unlink(launch$folder, recursive = TRUE)
 }

@@ -14,6 +14,7 @@ new_executor.regatta_remote <- function(on, plan) {
   list(
     kind = "remote",
     advice = "`cluster_status()` tells what has become of the workers.",
+    awaits = function() remote_awaits(run$pool),
     start = function(workers, places) run$waiting <- c(run$waiting, workers),
     poll = function(timeout) remote_poll(run, timeout),
     admit = function(worker, share) {
@@ -110,6 +111,19 @@ remote_look <- function(run) {
   remote_look_hosts(run)
   remote_seat_workers(run)
   remote_beats(run)
+}
+
+# Why nobody is there yet, in words.
+remote_awaits <- function(pool) {
+  now <- .Call(ffi_clock)
+  reasons <- lapply(pool$hosts, function(host) {
+    switch(host$state,
+      launched = sprintf("%s was launched %s ago and has not come", host$name, format_seconds(now - host$begun)),
+      coming = sprintf("%s has come and starts its workers", host$name),
+      gone = sprintf("%s is gone: %s", host$name, host$reason)
+    )
+  })
+  paste(utils::head(unlist(reasons), 3L), collapse = "; ")
 }
 
 # Workers whose host was lost.

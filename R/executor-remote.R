@@ -11,14 +11,16 @@
 # started again, after a pause that grows, until it has failed too often. While anybody may come the
 # pool listens; otherwise nobody is let in.
 
-# `launch(pool, hosts)` starts what brings the agents of these hosts (numbers): launch_start().
-remote_pool <- function(workers, names, address, deadline, packages, launch) {
+# `launch(pool, hosts)` starts what brings the agents of these hosts (numbers): launch_start(). It is given up if
+# none has come of it after `patience` seconds.
+remote_pool <- function(workers, names, address, deadline, packages, launch, patience = Inf) {
   pool <- new.env(parent = emptyenv())
   pool$pid <- Sys.getpid()
   pool$address <- address
   pool$deadline <- deadline
   pool$packages <- packages
   pool$launch <- launch
+  pool$patience <- patience
   pool$launches <- list()
   pool$numbers <- list() # of those who may come: the host of each
   pool$links <- list() # of those that have proved themselves and not yet said who they are
@@ -116,6 +118,7 @@ remote_launch <- function(pool, hosts) {
   pool$numbers <- c(pool$numbers, as.list(hosts))
   for (host in pool$hosts[hosts]) {
     host$state <- "launched"
+    host$begun <- .Call(ffi_clock)
     host$launches <- list()
   }
   for (launch in pool$launch(pool, hosts, numbers)) {
@@ -341,6 +344,9 @@ remote_mind_launch <- function(pool, host) {
   if (length(running) > 0L && !any(running) && length(pool$links) == 0L) {
     said <- unlist(lapply(host$launches, launch_said))
     remote_gone(pool, host, if (length(said) > 0L) paste(said, collapse = "; ") else "its command has ended")
+  } else if (.Call(ffi_clock) - host$begun > pool$patience) {
+    reason <- sprintf("%s: its command has brought nobody within %s", host$name, format_seconds(pool$patience))
+    remote_gone(pool, host, paste(c(reason, unlist(lapply(host$launches, launch_said))), collapse = "; "))
   }
 }
 
@@ -369,13 +375,13 @@ remote_gone <- function(pool, host, reason) {
     others <- vapply(pool$hosts[launch$hosts], function(other) {
       other$state != "gone" && any(vapply(other$launches, function(l) l$folder == launch$folder, NA))
     }, NA)
-    if (!any(others)) remote_end_launch(pool, launch, FALSE)
+    if (!any(others)) remote_end_launch(pool, launch)
   }
   host$launches <- list()
 }
 
-remote_end_launch <- function(pool, launch, gently) {
-  launch_end(launch, gently)
+remote_end_launch <- function(pool, launch) {
+  launch_end(launch)
   pool$launches <- Filter(function(l) l$folder != launch$folder, pool$launches)
 }
 
@@ -426,24 +432,34 @@ remote_advice <- function(pool) {
 
 remote_is_stopped <- function(pool) isTRUE(pool$stopped)
 
+# An interrupt ends the waiting, and nothing else is left out.
 remote_stop <- function(pool) {
   pool$stopped <- TRUE
   pool$keeps <- FALSE
+  on.exit(suspendInterrupts({
+    for (host in pool$hosts) {
+      if (!is.null(host$link)) .Call(ffi_link_close, host$link, 0)
+      host$link <- NULL
+      host$state <- "gone"
+    }
+    remote_close(pool)
+    remote_forget(pool)
+  }))
   linked <- Filter(function(host) !is.null(host$link), pool$hosts)
+  for (host in linked) try(link_send(host$link, list(type = "DONE")), silent = TRUE)
   for (host in linked) {
-    try(link_send(host$link, list(type = "DONE")), silent = TRUE)
     .Call(ffi_link_close, host$link, 5)
     host$link <- NULL
   }
-  for (host in pool$hosts) host$state <- "gone"
   remote_close(pool)
-  remote_forget(pool, vapply(linked, `[[`, 0L, "number"))
+  told <- vapply(linked, `[[`, 0L, "number")
+  launches_await(Filter(function(launch) any(launch$hosts %in% told), pool$launches), 5)
 }
 
-# Launchers end when their agents do, which those of the hosts `told` (numbers) were told; others are ended.
-remote_forget <- function(pool, told = integer()) {
+# What has brought agents, or is to, ends.
+remote_forget <- function(pool) {
   if (pool$pid == Sys.getpid()) {
-    for (launch in pool$launches) launch_end(launch, gently = any(launch$hosts %in% told))
+    for (launch in pool$launches) launch_end(launch)
   }
   pool$launches <- list()
 }

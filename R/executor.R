@@ -44,7 +44,8 @@
 #                   so many cores. The event `ready` or `left` follows. Without this function a worker is
 #                   ready when it has joined
 #   min_workers     how many must start, 1 if it is not there
-#   patience        seconds within which a worker is to be ready
+#   patience        seconds within which a worker is to be ready; one that is not and can be sent signals is ended
+#   awaits()        why those that are starting are not ready yet, as text
 #   advice          what a user can do if no worker has started
 #
 # A plan is what an executor needs to know: n (elements), workers (how many places), control, seed (of
@@ -110,6 +111,10 @@ event_joined <- function(worker, pid, host = NA_character_, shares = TRUE, watch
 event_not_started <- function(worker, reason, host = NULL) {
   list(type = "left", worker = worker, reason = reason, host = host)
 }
+
+# Seconds after which the start of a worker, or a command that is to bring one, is taken to hang, by the time that the
+# user gives to a cluster to start: who is slow does not hang.
+start_patience <- function(timeout) max(60, 3 * timeout)
 
 # measure() for workers of this machine.
 measure_here <- function(pid, what) {

@@ -19,6 +19,7 @@ stand_new <- function(n, packages, call = NULL, start = "forkserver", timeout = 
   state$pid <- Sys.getpid()
   state$packages <- packages
   state$start <- start
+  state$timeout <- timeout
   state$options <- options
   stand_serve(state, call)
   state$stand <- .Call(ffi_fork_stand_new, state$server, n)

@@ -29,20 +29,21 @@ prio_queue_insert <- function(pq, prio) {
   if (prio > pq$nprio) {
     abort_argument("prio", prio, sprintf("at most %d, the priorities of the queue", pq$nprio))
   }
-  operate <- function(number, change, undo) {
-    failure <- .Call(ffi_semv_operate, pq$sid, number, change, undo)
-    sem_done(failure, sprintf("wait in the priority queue %d", pq$sid), sys.call(-1L))
-  }
-  operate(prio, 1L, TRUE)
-  on.exit(operate(prio, -1L, TRUE)) # an interrupt: no longer waiting
-  Sys.sleep(max(0, pq$open_at - .Call(ffi_clock)))
+  call <- sys.call()
+  check <- function(failure) sem_done(failure, sprintf("wait in the priority queue %d", pq$sid), call)
+  # What the semaphores know is noted by the assignment that follows: there is no place for an interrupt between them.
+  joined <- claimed <- FALSE # or how that has failed, NULL: it has not
+  on.exit(if (is.null(joined) && !is.null(claimed)) .Call(ffi_semv_operate, pq$sid, prio, -1L, TRUE))
+  joined <- .Call(ffi_semv_operate, pq$sid, prio, 1L, TRUE)
+  check(joined)
+  .Call(ffi_sleep, pq$open_at - .Call(ffi_clock))
   # At once: a CPU is free, nobody waits with a higher priority, and this process no longer waits.
   higher <- seq_len(prio - 1L)
-  operate(
-    c(0L, higher, prio), c(-1L, integer(length(higher)), -1L),
+  claimed <- .Call(
+    ffi_semv_operate, pq$sid, c(0L, higher, prio), c(-1L, integer(length(higher)), -1L),
     c(TRUE, logical(length(higher)), TRUE)
   )
-  on.exit()
+  check(claimed)
   invisible(NULL)
 }
 

@@ -22,6 +22,7 @@
 #include "sys-clock.h"
 #include "sys-fd.h"
 #include "sys-process.h"
+#include "sys-socket.h"
 
 #ifndef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0
@@ -71,7 +72,8 @@ static void finalize(SEXP pointer) {
   free(w);
 }
 
-SEXP ffi_cluster_wire_new(SEXP fd) {
+/* `deadline`: seconds for which the system tries to reach a host that does not answer. */
+SEXP ffi_cluster_wire_new(SEXP fd, SEXP deadline) {
   wire *w = calloc(1, sizeof *w);
   if (!w) Rf_error("no memory for the socket of a node");
   SEXP pointer = PROTECT(R_MakeExternalPtr(w, R_NilValue, R_NilValue));
@@ -81,6 +83,8 @@ SEXP ffi_cluster_wire_new(SEXP fd) {
   w->fd = w->pidfd = -1;
   const int yes = 1;
   setsockopt(w->r_fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  /* Package parallel waits for a host that cannot be reached any more for a month. */
+  rg_socket_watch_peer(w->r_fd, Rf_asReal(deadline));
   UNPROTECT(1);
   return pointer;
 }

@@ -31,7 +31,7 @@ typedef struct {
 int rg_cluster_wire_send_all(int fd, const void *data, size_t size);
 
 SEXP ffi_cluster_wire_find(SEXP port, SEXP call, SEXP env);
-SEXP ffi_cluster_wire_new(SEXP fd);
+SEXP ffi_cluster_wire_new(SEXP fd, SEXP deadline);
 SEXP ffi_cluster_wire_park(SEXP pointer);
 SEXP ffi_cluster_wire_unpark(SEXP pointer);
 SEXP ffi_cluster_wire_send(SEXP pointer, SEXP bytes);

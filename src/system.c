@@ -1,7 +1,9 @@
 #include "system.h"
 
 #include <Rinternals.h>
+#include <R_ext/Utils.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,9 +13,21 @@
 
 /* Facts of the system for R code. */
 
+enum { SLICE_NS = 50000000 }; /* how long a signal may go unnoticed that another thread has got */
+
 SEXP ffi_clock(void) { return Rf_ScalarReal((double)rg_clock_now() / 1e9); }
 
 SEXP ffi_clock_cpu(void) { return Rf_ScalarReal((double)rg_clock_cpu_thread() / 1e9); }
+
+/* Unlike Sys.sleep() of R before 4.3 it is left by no interrupt while interrupts are suspended. */
+SEXP ffi_sleep(SEXP seconds) {
+  const int64_t until = rg_clock_now() + (int64_t)(Rf_asReal(seconds) * 1e9);
+  for (int64_t left; (left = until - rg_clock_now()) > 0;) {
+    R_CheckUserInterrupt();
+    poll(NULL, 0, left > SLICE_NS ? (int)(SLICE_NS / 1000000) : (int)(left / 1000000) + 1);
+  }
+  return R_NilValue;
+}
 
 /* "File too large" does not say that a limit of the process is meant, and that files in memory count. */
 SEXP ffi_system_message(SEXP code) {

@@ -1,0 +1,210 @@
+# Workers that never come: what is to be their start hangs, or they were stopped before they have said a word.
+withr::with_preserve_seed(remote_warm())
+detritus <- detritus_snapshot()
+
+# A constant of the package has another value, to the end of the caller.
+local_constant <- function(name, value, frame = parent.frame()) local_function(name, value, frame)
+
+test_that("nodes that do not say who they are keep nobody waiting, and are nodes again when they go on", {
+  cl <- local_cluster(3L)
+  pids <- cluster_pids(cl)
+  withr::defer(for (pid in pids) tools::pskill(pid, tools::SIGCONT))
+  local_constant("cluster_hello_seconds", c(first = 1, rest = 0.3))
+  run <- function() par_lapply(1:6, function(i) Sys.getpid(), .on = cl, .control = on_cluster(batch = 1))
+  for (pid in pids) tools::pskill(pid, tools::SIGSTOP)
+  none <- expect_error(run(), class = "regatta_error_start")
+  expect_match(conditionMessage(none), "node 1 (localhost): it has not said who it is within", fixed = TRUE)
+  tools::pskill(pids[[1L]], tools::SIGCONT)
+  tools::pskill(pids[[3L]], tools::SIGCONT)
+  # No other node is asked a second time: what it answered would be taken for something else.
+  local_constant("cluster_hello_seconds", c(first = 60, rest = 0.3) * slowness())
+  wait_until(
+    {
+      expect_warning(got <- run(), "node [23].*not said who it is", class = "regatta_warning_workers")
+      setequal(unlist(got), pids[c(1L, 3L)])
+    },
+    60
+  )
+  tools::pskill(pids[[2L]], tools::SIGCONT)
+  wait_until(setequal(unlist(suppressWarnings(run())), pids), 60)
+  expect_identical(par_lapply(1:4, identity, .on = cl, .control = on_cluster()), as.list(1:4))
+  expect_identical(cluster_pids(cl), pids)
+})
+
+# The next process that the server of a cluster starts, or each until `file` is gone, is stopped before it has said a
+# word; their pids come to be in `file`.
+stop_next <- function(cl, file, all = FALSE) {
+  server <- server_pid(cl)
+  children <- sprintf("/proc/%d/task/%d/children", server, server)
+  known <- scan(children, quiet = TRUE)
+  file.create(file)
+  look <- sprintf(
+    "case \"%s $(tr '\\n' ' ' <%s)\" in *\" $p \"*) ;; *) kill -STOP $p; echo $p >>%s; %s ;; esac",
+    paste0(" ", known, collapse = ""), shQuote(file), shQuote(file), if (all) ":" else "exit"
+  )
+  system(sprintf(
+    "(for i in $(seq 6000); do [ -e %s ] || exit; for p in $(cat %s); do %s; done; sleep 0.01; done) &",
+    shQuote(file), children, look
+  ))
+}
+
+test_that("a worker whose start hangs is ended, and another takes its place", {
+  skip_unless_linux()
+  cl <- cluster_local(1, start = "parallel", timeout = 60 * slowness())
+  withr::defer(parallel::stopCluster(cl))
+  expect_gte(regatta:::start_patience(60), 180)
+  # what a loaded machine needs for a worker that does not hang
+  local_constant("start_patience", function(timeout) 3 * slowness())
+  pid <- cluster_pids(cl)
+  map <- function() {
+    par_lapply(1:3, function(i) if (Sys.getpid() == pid) tools::pskill(pid, tools::SIGKILL) else i,
+      .on = cl, .control = on_cluster(retries = 2)
+    )
+  }
+  hung <- withr::local_tempfile()
+  stop_next(cl, hung)
+  expect_identical(map(), as.list(1:3))
+  hung_pid <- as.integer(readLines(hung))
+  expect_length(hung_pid, 1L)
+  wait_until(!is_running(hung_pid))
+  # and if all starts hang
+  local_constant("start_patience", function(timeout) 0.3)
+  pid <- cluster_pids(cl)
+  stop_next(cl, hung, all = TRUE)
+  error <- expect_error(map(), "it did not answer within 0.3 s", class = "regatta_error_start")
+  hung_pids <- as.integer(readLines(hung))
+  unlink(hung)
+  expect_gt(length(hung_pids), 2L)
+  wait_until(!any(vapply(hung_pids, is_running, NA)))
+})
+
+test_that("a host whose command hangs is started again, then given up, and who waits for it is told", {
+  skip_without_crypto()
+  hangs <- withr::local_tempfile()
+  script <- withr::local_tempfile(lines = c(
+    "#!/bin/sh", "for last; do :; done", sprintf("if [ -e %s ]; then exec sleep 600; fi", hangs), "exec sh -c \"$last\""
+  ))
+  Sys.chmod(script, "755")
+  env <- remote_env()
+  env[["TMPDIR"]] <- withr::local_tempdir("nodes-")
+  cluster <- cluster_ssh(
+    "host", 1, remote_rscript(), env, script, tunnel = FALSE, address = "127.0.0.1", timeout = 60 * slowness()
+  )
+  withr::defer(stop_remote(cluster))
+  pool <- pool_of(cluster)
+  expect_gte(pool$patience, 180)
+  pool$patience <- 0.5
+  local_constant("remote_pauses", c(0, 0))
+  local_constant("workers_told_after", 0.3)
+  file.create(hangs)
+  agent <- agent_pids(cluster)
+  told <- character()
+  error <- expect_error(
+    withCallingHandlers(
+      par_lapply(1:2, function(i) tools::pskill(agent, tools::SIGKILL), .on = cluster,
+        .control = on_cluster(retries = 3)),
+      regatta_message_waiting = function(m) {
+        told <<- c(told, conditionMessage(m))
+        invokeRestart("muffleMessage")
+      }
+    ),
+    class = "regatta_error"
+  )
+  expect_match(conditionMessage(error), "host: its command has brought nobody within 0.5 s", fixed = TRUE)
+  expect_match(told[[1L]], "^No worker has been there for .* (host was launched|host is gone).*Ctrl-C ends it")
+  expect_length(pool$launches, 0L)
+})
+
+test_that("Ctrl-C while a cluster is stopped ends the waiting, and leaves nothing behind", {
+  skip_without_crypto()
+  lingers <- withr::local_tempfile()
+  script <- withr::local_tempfile(lines = c(
+    "#!/bin/sh", "for last; do :; done", sprintf("echo $$ >%s", shQuote(lingers)), "sh -c \"$last\"", "exec sleep 600"
+  ))
+  Sys.chmod(script, "755")
+  env <- remote_env()
+  env[["TMPDIR"]] <- withr::local_tempdir("nodes-")
+  cluster <- cluster_ssh(
+    "host", 1, remote_rscript(), env, script, tunnel = FALSE, address = "127.0.0.1", timeout = 60 * slowness()
+  )
+  pids <- c(cluster_status(cluster)$pid, agent_pids(cluster), as.integer(readLines(lingers)))
+  # when the agent has ended, which its command does not do
+  local_function("launches_await", function(launches, seconds) {
+    wait_until(!is_running(pids[[2L]]))
+    tools::pskill(Sys.getpid(), tools::SIGINT)
+    .Call(regatta:::ffi_sleep, 60)
+  })
+  ended <- tryCatch(allowInterrupts(parallel::stopCluster(cluster)), interrupt = function(e) "interrupted")
+  expect_identical(ended, "interrupted")
+  expect_length(pool_of(cluster)$launches, 0L)
+  wait_until(!any(vapply(pids, is_running, NA)))
+})
+
+test_that("where interrupts are suspended no waiting is left by one", {
+  # of a command of which nobody knows yet what has become
+  launch <- list(
+    folder = withr::local_tempdir(), pid_file = withr::local_tempfile(), begun = .Call(regatta:::ffi_clock) - 9.8
+  )
+  pq <- prio_queue_create(1L, 1L, seconds2block = 0.1)
+  withr::defer(prio_queue_destroy(pq))
+  for (wait in list(function() regatta:::launch_end(launch), function() prio_queue_insert(pq, 1))) {
+    finished <- FALSE
+    ended <- tryCatch(
+      {
+        suspendInterrupts({
+          tools::pskill(Sys.getpid(), tools::SIGINT)
+          wait()
+          finished <- TRUE
+        })
+        allowInterrupts(Sys.sleep(5))
+      },
+      interrupt = function(e) "interrupted"
+    )
+    expect_true(finished)
+    expect_identical(ended, "interrupted")
+  }
+})
+
+test_that("a node on another host that cannot be reached any more is lost, not waited for", {
+  host <- local_far_host()
+  local_constant("wire_deadline", 3)
+  folder <- withr::local_tempdir("nodes-")
+  withr::local_envvar(R_LIBS = paste(.libPaths(), collapse = ":"), R_TESTS = "", TMPDIR = folder)
+  cl <- withr::with_preserve_seed(parallel::makePSOCKcluster(
+    c("localhost", "far"), master = host$address, rshcmd = far_script(host), rscript = remote_rscript()[[1L]]
+  ))
+  pids <- cluster_pids(cl)
+  withr::defer({
+    try(parallel::stopCluster(cl[1L]), silent = TRUE)
+    close(cl[[2L]]$con)
+    tools::pskill(pids[[2L]], tools::SIGKILL)
+    wait_until(!any(vapply(pids, is_running, NA)))
+  })
+  expect_identical(par_lapply(1:4, identity, .on = cl, .control = on_cluster()), as.list(1:4))
+  begun <- withr::local_tempfile()
+  far <- pids[[2L]]
+  cut <- FALSE
+  got <- withCallingHandlers(
+    par_lapply(1:6, function(i) {
+      if (Sys.getpid() == far && !file.exists(begun)) {
+        file.create(begun)
+        message("begun")
+        Sys.sleep(600)
+      }
+      i
+    }, .on = cl, .control = on_cluster(batch = 1, retries = 1)),
+    message = function(m) {
+      if (!cut) cut_off(host, "drop")
+      cut <<- TRUE
+      invokeRestart("muffleMessage")
+    }
+  )
+  expect_identical(got, as.list(1:6))
+  expect_true(cut)
+  expect_error(parallel::clusterCall(cl, function() 7), class = "regatta_error_node")
+})
+
+test_that("nothing is left behind", {
+  end_servers()
+  expect_no_detritus(detritus)
+})
