@@ -6,7 +6,7 @@
 element_states <- c(pending = 0L, done = 1L, error = 2L, death = 3L, timeout = 4L)
 
 # `task`: list(verb, call, n, names, loop, replay) made by the verb. What a verb may add to it:
-#   prefix(run, index)  what stands before the output and the messages of an element
+#   prefix(run, index)  what stands before the output and the messages of each of these elements
 #   stop_on             the failures ("error", "death", "timeout") that end a run with
 #                       errors = "stop"; all of them unless given
 #   on_retry(run, index, kind, cnd, event)   called before an element is tried again
@@ -169,7 +169,7 @@ run_take <- function(run, event) {
   switch(event$type,
     ended = take_ended(run, event),
     output = relay_output(run, event),
-    condition = take_condition(run, event),
+    condition = take_conditions(run, event),
     suppressed = take_suppressed(run, event),
     joined = take_joined(run, event),
     ready = take_ready(run, event),
@@ -223,6 +223,15 @@ take_values <- function(run, event) {
   tasks_set(run, "status", event$index, element_states[["done"]])
   run$done <- run$done + length(event$index)
   relay_settled(run, event$index)
+}
+
+take_conditions <- function(run, event) {
+  if (event$kind == "message") {
+    return(relay_messages(run, event$index, event$cnd))
+  }
+  for (k in seq_along(event$index)) {
+    take_condition(run, list(type = "condition", index = event$index[[k]], kind = event$kind, cnd = event$cnd[[k]]))
+  }
 }
 
 take_condition <- function(run, event) {

@@ -81,12 +81,15 @@ evaluate_event <- function(worker, type, index, try, kind, times, payload, value
       told <- value(payload)
       if (is.character(told)) ended(alike = list(told)) else ended(error = told)
     },
-    condition = list(type = "condition", index = index, kind = kinds[[kind + 1L]], cnd = value(payload)),
+    condition = list(type = "condition", index = index, kind = kinds[[kind + 1L]], cnd = list(value(payload))),
     suppressed = list(type = "suppressed", index = index, kind = kinds[[kind + 1L]], count = payload),
-    output = list(
-      type = "output", index = index, stream = c("stdout", "stderr")[[kind + 1L]], text = payload
-    )
+    output = event_output(index, c("stdout", "stderr")[[kind + 1L]], payload)
   )
+}
+
+# What one element has written; `text` is raw.
+event_output <- function(index, stream, text) {
+  list(type = "output", index = index, stream = stream, size = length(text), text = text)
 }
 
 # Ends of single elements among events as one event, which comes last.

@@ -123,7 +123,7 @@ session_with_output <- function(session, index, code) {
     text <- if (mode == "capture") rawConnectionValue(to)
     close(to)
     if (length(text) > 0L) {
-      session_tell(session, list(type = "output", index = index, stream = "stdout", text = text))
+      session_tell(session, event_output(index, "stdout", text))
     }
   })
   sink(to)

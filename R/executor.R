@@ -73,9 +73,9 @@
 #               either `values`, a list, or, of a single element, `error` (of capture_error()), or `alike`, a list:
 #               errors that differ from an earlier one of their worker in the message alone, c(number, message),
 #               where that one has the number. `worker` is a vector, too: ends of several workers may be one event
-#   condition   index, kind ("message", "warning", "condition"), cnd
+#   condition   vector index, kind ("message", "warning", "condition"), cnd, a list: of one kind, in their order
 #   suppressed  index, kind, count
-#   output      index, stream ("stdout", "stderr"), text (raw)
+#   output      vector index, stream ("stdout", "stderr"), vector size, text (raw): so many bytes of it are of each
 #
 # The last three need no worker. What an element has to tell comes before its end, and the ends that a
 # worker has told come before it has left, unless that names what it had begun.

@@ -116,7 +116,7 @@ mclapply_task <- function(job, call, begin, one, notes) {
     verb = "mclapply", call = call, n = n, names = names(bare_elements(job$X)),
     loop = function() begin(job),
     replay = list(X = seq_len(n), FUN = mclapply_replay(job, one, notes), args = list()),
-    prefix = function(run, index) sprintf("%d/%.0f: ", notes$retries[[index]], index),
+    prefix = function(run, index) sprintf("%d/%.0f: ", notes$retries[index], index),
     stop_on = "error",
     on_retry = function(run, index, kind, cnd, event) {
       mclapply_retry(run, job, notes, index, kind, cnd)

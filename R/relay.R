@@ -16,43 +16,101 @@ relay_new <- function(control, names) {
   relay
 }
 
+# Of each of these elements.
 relay_prefix <- function(run, index) {
   prefix <- run$task$prefix
   if (!is.null(prefix)) {
     return(prefix(run, index))
   }
+  numbers <- sprintf("%.0f: ", index)
   name <- run$relay$names[index]
-  if (length(name) == 1L && !is.na(name) && nzchar(name)) {
-    paste0(name, ": ")
-  } else {
-    sprintf("%.0f: ", index)
+  if (is.null(name)) numbers else ifelse(is.na(name) | name == "", numbers, paste0(name, ": "))
+}
+
+# Most elements write whole lines: as many of them as follow each other are done at once.
+relay_output <- function(run, event) {
+  index <- event$index
+  stream <- event$stream
+  ends <- cumsum(event$size)
+  broken <- event$text[ends] != newline
+  if (!any(broken) && length(run$relay$partial) == 0L) {
+    return(relay_text(run, index, stream, event$text, ends))
+  }
+  broken <- index %in% index[broken] | relay_key(stream, index) %in% names(run$relay$partial)
+  stretch <- cumsum(broken | c(TRUE, broken[-length(broken)])) # one that is broken is alone in its own
+  for (k in split(seq_along(index), stretch)) {
+    before <- ends[[k[[1L]]]] - event$size[[k[[1L]]]]
+    text <- event$text[seq.int(before + 1, ends[[k[[length(k)]]]])]
+    if (broken[[k[[1L]]]]) {
+      relay_piece(run, index[[k]], stream, text)
+    } else {
+      relay_text(run, index[k], stream, text, ends[k] - before)
+    }
   }
 }
 
-relay_output <- function(run, event) {
+relay_key <- function(stream, index) paste(stream, index)
+
+# What one element has written; what comes after the last newline waits for another one.
+relay_piece <- function(run, index, stream, text) {
   relay <- run$relay
-  text <- event$text
-  if (length(relay$partial) == 0L && text[[length(text)]] == newline) {
-    return(relay_text(run, event$index, event$stream, text))
-  }
-  key <- paste(event$stream, event$index)
+  key <- relay_key(stream, index)
   text <- c(relay$partial[[key]], text)
   end <- max(0L, which(text == newline))
   relay$partial[[key]] <- if (end < length(text)) text[seq.int(end + 1L, length(text))]
   if (end > 0L) {
-    relay_text(run, event$index, event$stream, text[seq_len(end)])
+    relay_text(run, index, stream, text[seq_len(end)])
   }
 }
 
 newline <- as.raw(10L)
 
-# `text` is raw and consists of whole lines.
-relay_text <- function(run, index, stream, text) {
+# `text` is raw and consists of whole lines; those of each element of `index` end at `ends`.
+relay_text <- function(run, index, stream, text, ends = length(text)) {
+  of <- index[findInterval(which(text == newline), ends, left.open = TRUE) + 1L]
   lines <- strsplit(rawToChar(text[text != as.raw(0L)]), "\n", fixed = TRUE, useBytes = TRUE)[[1L]]
-  lines <- paste0(relay_prefix(run, index), lines)
-  relay_do(run, index, run$relay$modes[[stream]], list(stream = stream, lines = lines))
+  lines <- paste0(relay_prefix(run, of), lines)
+  mode <- run$relay$modes[[stream]]
+  if (mode == "relay") {
+    return(relay_emit(run, list(stream = stream, lines = lines)))
+  }
+  for (i in unique(of)) relay_do(run, i, mode, list(stream = stream, lines = lines[of == i]))
 }
 
+# Messages of these elements.
+relay_messages <- function(run, index, cnds) {
+  relay <- run$relay
+  relay$counts[["message"]] <- relay$counts[["message"]] + length(index)
+  prefix <- rep_len(relay_prefix(run, index), length(index))
+  for (k in seq_along(cnds)) {
+    text <- cnds[[k]]$message
+    if (is.character(text)) cnds[[k]]$message <- paste0(prefix[[k]], text)
+  }
+  mode <- relay$modes[["message"]]
+  if (mode == "relay") {
+    emit_messages(run, cnds)
+  } else {
+    for (k in seq_along(cnds)) relay_do(run, index[[k]], mode, list(kind = "message", cnd = cnds[[k]]))
+  }
+}
+
+# message() of each: a handler that muffles one leaves those after it.
+emit_messages <- function(run, cnds) {
+  k <- 0L
+  while (k < length(cnds)) {
+    withRestarts(
+      while (k < length(cnds)) {
+        k <- k + 1L
+        progress_clear(run$progress)
+        signalCondition(cnds[[k]])
+        cat(conditionMessage(cnds[[k]]), file = stderr(), sep = "")
+      },
+      muffleMessage = function() NULL
+    )
+  }
+}
+
+# A warning, or a condition that is neither that nor a message.
 relay_condition <- function(run, event) {
   relay <- run$relay
   relay$counts[[event$kind]] <- relay$counts[[event$kind]] + 1
@@ -66,7 +124,7 @@ relay_condition <- function(run, event) {
   if (inherits(cnd, "progression")) {
     progress_yield(run$progress)
   }
-  if (event$kind != "condition" && is.character(cnd$message)) {
+  if (event$kind == "warning" && is.character(cnd$message)) {
     cnd$message <- paste0(relay_prefix(run, event$index), cnd$message)
   }
   item <- list(kind = event$kind, cnd = cnd)
@@ -107,7 +165,7 @@ relay_emit <- function(run, item, index = NULL) {
     return(invisible())
   }
   switch(item$kind,
-    message = message(item$cnd),
+    message = emit_messages(run, list(item$cnd)),
     warning = relay_warning(run, item, index),
     # The restart is that of progressr's conditions: their handler ends with it.
     condition = withRestarts(signalCondition(item$cnd), muffleProgression = function() NULL)
@@ -141,7 +199,7 @@ relay_settled <- function(run, indices) {
   relay <- run$relay
   if (length(relay$partial) > 0L) {
     for (stream in c("stdout", "stderr")) {
-      keys <- paste(stream, indices)
+      keys <- relay_key(stream, indices)
       for (i in which(keys %in% names(relay$partial))) {
         text <- relay$partial[[keys[[i]]]]
         relay$partial[[keys[[i]]]] <- NULL
@@ -179,7 +237,7 @@ relay_release <- function(run, index) {
 relay_flush <- function(run) {
   keys <- strsplit(as.character(names(run$relay$partial)), " ", fixed = TRUE)
   for (key in keys) {
-    text <- run$relay$partial[[paste(key, collapse = " ")]]
+    text <- run$relay$partial[[relay_key(key[[1L]], key[[2L]])]]
     relay_text(run, as.numeric(key[[2L]]), key[[1L]], c(text, newline))
   }
   run$relay$partial <- list()

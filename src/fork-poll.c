@@ -23,8 +23,10 @@ enum {
   EVENTS_MAX = 256,        /* other events, likewise; one step may add some more: */
   EVENTS_SPARE = 16,
   BATCH_EVENTS = 0, /* lists of a batch: */
+  BATCH_CONDITIONS, /* those of a series */
   BATCH_RESULTS,    /* of each kind of results, and what is told of their ends */
   BATCH_LISTS = BATCH_RESULTS + 2 * 2,
+  SAID_KEPT = 65536,       /* bytes of memory that a pool keeps for output */
   STREAM_READ_MAX = 65536, /* bytes read from a stream before the others get their turn */
   SLEEP_MAX_MS = 200       /* a Ctrl-C between R's check and poll() waits this long */
 };
@@ -32,10 +34,21 @@ enum {
 /* What the ends of many elements are told of in one event. */
 typedef enum { RESULT_VALUE = 0, RESULT_ALIKE, RESULT_KINDS } result_kind;
 
+/* What is told of several elements in one event, as long as nothing else comes between. */
+typedef enum { SERIES_NONE = 0, SERIES_OUTPUT, SERIES_CONDITIONS } series_type;
+
+typedef struct {
+  series_type type;
+  int kind; /* the stream, or the kind of condition */
+  int count;
+  double index[EVENTS_MAX], size[EVENTS_MAX]; /* of output: its bytes, which stand in the pool's buffer `said` */
+} series;
+
 typedef struct {
   rg_pool *pool;
   SEXP all; /* the lists: protected by ffi_fork_poll() */
   int events;
+  series series;
   int count[RESULT_KINDS], room; /* of those events: how many ends, of how many */
 } batch;
 
@@ -45,13 +58,75 @@ static SEXP batch_list(batch *b, int which, R_xlen_t size) {
   return list != R_NilValue ? list : SET_VECTOR_ELT(b->all, which, Rf_allocVector(VECSXP, size));
 }
 
-static void add_event(batch *b, SEXP event) {
+static void append_event(batch *b, SEXP event) {
   SEXP list = batch_list(b, BATCH_EVENTS, EVENTS_MAX + EVENTS_SPARE);
   SET_VECTOR_ELT(list, b->events++, event);
 }
 
+static SEXP numbers(const double *from, int count) {
+  SEXP vector = Rf_allocVector(REALSXP, count);
+  memcpy(REAL(vector), from, (size_t)count * sizeof *from);
+  return vector;
+}
+
+static const char *kind_name(int kind) {
+  static const char *const names[RG_CONDITION_KINDS] = {"message", "warning", "condition"};
+  return names[kind >= 0 && kind < RG_CONDITION_KINDS ? kind : RG_OTHER_CONDITION];
+}
+
+static SEXP output_event(batch *b) {
+  const char *names[] = {"type", "index", "stream", "size", "text", ""};
+  const rg_buffer *said = &b->pool->said;
+  SEXP event = PROTECT(Rf_mkNamed(VECSXP, names));
+  SET_VECTOR_ELT(event, 0, Rf_mkString("output"));
+  SET_VECTOR_ELT(event, 1, numbers(b->series.index, b->series.count));
+  SET_VECTOR_ELT(event, 2, Rf_mkString(b->series.kind == RG_STDOUT ? "stdout" : "stderr"));
+  SET_VECTOR_ELT(event, 3, numbers(b->series.size, b->series.count));
+  SEXP text = SET_VECTOR_ELT(event, 4, Rf_allocVector(RAWSXP, (R_xlen_t)said->size));
+  memcpy(RAW(text), said->data, said->size);
+  UNPROTECT(1);
+  return event;
+}
+
+static SEXP condition_event(batch *b) {
+  const char *names[] = {"type", "index", "kind", "cnd", ""};
+  SEXP event = PROTECT(Rf_mkNamed(VECSXP, names));
+  SET_VECTOR_ELT(event, 0, Rf_mkString("condition"));
+  SET_VECTOR_ELT(event, 1, numbers(b->series.index, b->series.count));
+  SET_VECTOR_ELT(event, 2, Rf_mkString(kind_name(b->series.kind)));
+  SET_VECTOR_ELT(event, 3, Rf_xlengthgets(VECTOR_ELT(b->all, BATCH_CONDITIONS), b->series.count));
+  UNPROTECT(1);
+  return event;
+}
+
+/* A series so far becomes an event. */
+static void tell_series(batch *b) {
+  if (b->series.count > 0) append_event(b, b->series.type == SERIES_OUTPUT ? output_event(b) : condition_event(b));
+  b->series.type = SERIES_NONE;
+  b->series.count = 0;
+  rg_buffer_reset(&b->pool->said, SAID_KEPT);
+}
+
+/* The place of the next member in a series of this type and kind. */
+static int extend_series(batch *b, series_type type, int kind, int64_t element) {
+  series *now = &b->series;
+  if (now->type != type || now->kind != kind || now->count == EVENTS_MAX) {
+    tell_series(b);
+    now->type = type;
+    now->kind = kind;
+  }
+  now->index[now->count] = (double)(element + 1);
+  return now->count;
+}
+
+static void add_event(batch *b, SEXP event) {
+  tell_series(b);
+  append_event(b, event);
+}
+
 static int is_full(const batch *b) {
-  return b->count[RESULT_VALUE] >= b->room || b->count[RESULT_ALIKE] >= b->room || b->events >= EVENTS_MAX;
+  return b->count[RESULT_VALUE] >= b->room || b->count[RESULT_ALIKE] >= b->room ||
+         b->events + b->series.count >= EVENTS_MAX;
 }
 
 static SEXP element_number(int64_t element) { return Rf_ScalarReal((double)(element + 1)); }
@@ -77,16 +152,13 @@ static int drain(rg_pool *pool, int w, int s) {
 /* The first `size` pending bytes as the output of `element`. */
 static void add_output(batch *b, int w, int s, size_t size, int64_t element) {
   rg_worker *worker = &b->pool->workers[w];
-  const char *names[] = {"type", "index", "stream", "text", ""};
   if (size == 0) return;
-  SEXP event = PROTECT(Rf_mkNamed(VECSXP, names));
-  SET_VECTOR_ELT(event, 0, Rf_mkString("output"));
-  SET_VECTOR_ELT(event, 1, element_number(element));
-  SET_VECTOR_ELT(event, 2, Rf_mkString(s == RG_STDOUT ? "stdout" : "stderr"));
-  SEXP text = SET_VECTOR_ELT(event, 3, Rf_allocVector(RAWSXP, (R_xlen_t)size));
-  memcpy(RAW(text), worker->pending[s].data, size);
-  add_event(b, event);
-  UNPROTECT(1);
+  int at = extend_series(b, SERIES_OUTPUT, s, element);
+  if (rg_buffer_append(&b->pool->said, worker->pending[s].data, size) < 0) {
+    Rf_error("cannot allocate %.0f bytes for the output of an element", (double)b->pool->said.size + (double)size);
+  }
+  b->series.size[at] = (double)size;
+  b->series.count++;
   rg_buffer_consume(&worker->pending[s], size);
   worker->given[s] += (int64_t)size;
 }
@@ -288,20 +360,12 @@ static void add_overwritten(batch *b, int w, const rg_record *record) {
   UNPROTECT(1);
 }
 
-static const char *kind_name(int kind) {
-  static const char *const names[RG_CONDITION_KINDS] = {"message", "warning", "condition"};
-  return names[kind >= 0 && kind < RG_CONDITION_KINDS ? kind : RG_OTHER_CONDITION];
-}
-
 static void add_condition(batch *b, int w, const rg_record *record) {
-  const char *names[] = {"type", "index", "kind", "cnd", ""};
-  SEXP event = PROTECT(Rf_mkNamed(VECSXP, names));
-  SET_VECTOR_ELT(event, 0, Rf_mkString("condition"));
-  SET_VECTOR_ELT(event, 1, element_number(record->element));
-  SET_VECTOR_ELT(event, 2, Rf_mkString(kind_name(record->kind)));
-  SET_VECTOR_ELT(event, 3, decode_record(b, w, record));
-  add_event(b, event);
-  UNPROTECT(1);
+  int at = extend_series(b, SERIES_CONDITIONS, record->kind, record->element);
+  /* Before the condition, which nothing protects while arguments are evaluated. */
+  SEXP conditions = batch_list(b, BATCH_CONDITIONS, EVENTS_MAX);
+  SET_VECTOR_ELT(conditions, at, decode_record(b, w, record));
+  b->series.count++;
 }
 
 static void add_suppressed(batch *b, const rg_record *record) {
@@ -638,8 +702,10 @@ SEXP ffi_fork_poll(SEXP pointer, SEXP timeout) {
   rg_pool *pool = rg_fork_pool_borrow(pointer);
   double ms = Rf_asReal(timeout) * 1000;
   batch b = {.pool = pool, .all = PROTECT(Rf_allocVector(VECSXP, BATCH_LISTS)), .room = VALUES_MAX};
+  rg_buffer_reset(&pool->said, SAID_KEPT); /* an error has kept it from being told */
   take_news(&b, ms < SLEEP_MAX_MS ? (int)ms : SLEEP_MAX_MS);
   rg_fork_pool_wake(pool);
+  tell_series(&b);
   for (int kind = 0; kind < RESULT_KINDS; kind++) tell_results(&b, (result_kind)kind);
   SEXP events = VECTOR_ELT(b.all, BATCH_EVENTS);
   events = events == R_NilValue ? Rf_allocVector(VECSXP, 0) : Rf_xlengthgets(events, b.events);

@@ -128,6 +128,7 @@ static void free_pool(rg_pool *pool) {
   close_run(pool);
   if (pool->stand) rg_stand_drop(pool->stand);
   free(pool->workers);
+  rg_buffer_reset(&pool->said, 0);
   free(pool->dead);
   free(pool->settled);
   free(pool);

@@ -66,6 +66,7 @@ typedef struct rg_pool {
   rg_stream_mode streams[RG_STREAMS];
   int size;
   rg_worker *workers;
+  rg_buffer said; /* output that is about to be told */
   pid_t *dead; /* room for the numbers of all */
   struct rg_stand *stand; /* whose workers these are, or NULL: forked from this process for this run */
   int control_fd, code_fd; /* for them */

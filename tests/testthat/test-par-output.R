@@ -81,6 +81,27 @@ test_that("an unfinished line is not lost and lines of two elements do not mix",
   expect_identical(sum(grepl("^[12]: no newline$", printed$stdout)), 2L)
 })
 
+test_that("half a line of an element that the error of another one stops is told", {
+  skip_unless_linux()
+  for (mode in c("relay", "capture")) {
+    begun <- withr::local_tempfile()
+    out <- capture.output(failed <- tryCatch(
+      par_lapply(1:2, function(i) {
+        if (i == 2L) {
+          while (!file.exists(begun)) Sys.sleep(0.01)
+          stop("no")
+        }
+        cat("half")
+        file.create(begun)
+        Sys.sleep(300)
+      }, .control = two_workers(stdout = mode)),
+      error = identity
+    ))
+    expect_s3_class(failed, "regatta_error_element")
+    expect_identical(out, "1: half")
+  }
+})
+
 test_that("captured stdout is re-emitted in the order of the elements, each one's lines together", {
   out <- capture.output(invisible(par_lapply(1:4, function(i) {
     cat("begin", i, "\n")
@@ -288,6 +309,54 @@ test_that("an error that is merely signalled gets to handlers in the session", {
 test_that("sink() and capture.output() inside an element work", {
   got <- par_lapply(1:2, function(i) capture.output(print(i)), .control = two_workers())
   expect_identical(got, list("[1] 1", "[1] 2"))
+})
+
+test_that("what many elements write and signal is each one's own, whole lines or halves", {
+  speak <- function(i) {
+    halves <- list("whole\n", c("no newline", ""), c("two\nli", "nes\n"), c("\n", "more"), "a\nb\nc\n")
+    for (half in halves[[i %% 5L + 1L]]) cat(half)
+    message("note", appendLF = i %% 2L == 0L)
+  }
+  expected <- function(i) {
+    lines <- list("whole", "no newline", c("two", "lines"), c("", "more"), c("a", "b", "c"))
+    paste0(i, ": ", lines[[i %% 5L + 1L]])
+  }
+  n <- 600L
+  for (names in list(NULL, ifelse(seq_len(n) %% 3L == 0L, "", paste0("n", seq_len(n))))) {
+    prefixes <- if (is.null(names)) seq_len(n) else ifelse(names == "", seq_len(n), names)
+    lines <- unlist(lapply(seq_len(n), function(i) sub("^[0-9]+", prefixes[[i]], expected(i))))
+    heard <- character()
+    said <- function(mode) {
+      heard <<- character()
+      capture.output(invisible(withCallingHandlers(
+        par_lapply(stats::setNames(seq_len(n), names), speak, .control = two_workers(stdout = mode)),
+        message = function(m) {
+          heard[[length(heard) + 1L]] <<- conditionMessage(m)
+          invokeRestart("muffleMessage")
+        }
+      )))
+    }
+    expect_identical(said("capture"), lines)
+    # Lines of one element stay in their order.
+    relayed <- said("relay")
+    if (.Platform$OS.type == "unix") {
+      of <- function(lines) match(sub(": .*", "", lines), prefixes)
+      expect_identical(relayed[order(of(relayed))], lines)
+    }
+    expect_setequal(heard, paste0(prefixes, ": note", ifelse(seq_len(n) %% 2L == 0L, "\n", "")))
+  }
+})
+
+test_that("a handler that muffles a message leaves those that come with it", {
+  mine <- function(i) structure(class = c("mine", "message", "condition"), list(message = NULL, call = NULL, i = i))
+  registerS3method("conditionMessage", "mine", function(c) paste0("mine ", c$i, "\n"), baseenv())
+  withr::defer(rm("conditionMessage.mine", envir = get(".__S3MethodsTable__.", baseenv())))
+  printed <- capture.output(type = "message", withCallingHandlers(
+    par_lapply(1:60, function(i) message(if (i %% 3L == 0L) mine(i) else paste("note", i)), .control = two_workers()),
+    message = function(m) if (grepl("[05]\n", conditionMessage(m))) invokeRestart("muffleMessage")
+  ))
+  i <- setdiff(1:60, seq(5, 60, 5))
+  expect_setequal(printed, ifelse(i %% 3L == 0L, paste("mine", i), sprintf("%d: note %d", i, i)))
 })
 
 test_that("the record counts the conditions", {
