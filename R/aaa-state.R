@@ -8,12 +8,14 @@
 # being read; `abandoned` and `abandoned_remote`, runs on clusters that nobody has any more and that are to be stopped;
 # `delayedarray`, the environment of the methods for that package; `servers`, the fork servers by what they have
 # loaded; `analyses`, which names code takes from elsewhere, by the code, and `names`, the same for keys; `tables`,
-# what was found in the S3 methods of a namespace; `method_homes`, which packages have methods for which classes, list(loaded, class, package);
+# what was found in the S3 methods of a namespace; `method_homes`, which packages have methods for which classes,
+# list(loaded, class, package); `attached_names`, what attached_names() has found;
 # `places`, classes of which it is known that there is an executor for them; `defaults`, what par_control() gives
 # without arguments; `master`, of a node of a cluster, its connection to the session and the socket of that,
 # list(id, socket), and `ends_programs`, whether it ends what elements have started when it ends itself;
 # `h5_caches`, caches of matrices in files, by their id; of a worker that stands ready between runs `settings`,
-# its options and the like as last looked at, and `attached`, the search path without what the last run needed.
+# its options and the like as last looked at, and `attached`, list(search, names): the search path without what the last
+# run needed, and what of it attach_names() was given.
 the <- new.env(parent = emptyenv())
 the$last <- NULL
 the$plan <- NULL
@@ -34,6 +36,7 @@ the$analyses <- new.env(parent = emptyenv())
 the$names <- new.env(parent = emptyenv())
 the$tables <- list()
 the$method_homes <- NULL
+the$attached_names <- NULL
 the$places <- character()
 the$defaults <- NULL
 the$master <- NULL

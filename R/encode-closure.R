@@ -4,15 +4,16 @@
 # as they are: one that holds something large is written as a copy of itself.
 
 # For workers that are `near`, and can read the memory of this process, or for others: list(bytes, held). `bytes`:
-# list(body, environments, packages), those of `x` and of each environment that was copied, and the packages whose
-# methods objects in them may need. `held` must not go before the last
-# worker has read them: all for which there is a handle, which may be the user's, or an earlier run's, to drop.
-# Vectors of at least `min` bytes are shared.
-closure_pack <- function(x, min = Inf, near = is.finite(min)) {
+# list(body, environments, packages), those of `x` and of each environment that was copied, and list(methods, names),
+# packages whose methods objects in them may need, and names in packages other than `attached` that they may. `held`
+# must not go before the last worker has read them: all for which there is a handle, which may be the user's, or an
+# earlier run's, to drop. Vectors of at least `min` bytes are shared.
+closure_pack <- function(x, min = Inf, near = is.finite(min), attached = character()) {
   held <- new.env(parent = emptyenv())
   whole <- function() list(body = to_bytes(x), environments = list())
   bytes <- send_handles(near, if (is.finite(min)) pack_sharing(x, min) else whole(), held)
-  bytes$packages <- packages_of_methods(c(list(bytes$body), bytes$environments))
+  streams <- c(list(bytes$body), bytes$environments)
+  bytes$packages <- list(methods = packages_of_methods(streams), names = packages_of_names(streams, attached))
   list(bytes = bytes, held = held)
 }
 

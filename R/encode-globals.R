@@ -1,22 +1,26 @@
-# What the code of a task finds in the workspace and in attached packages. Workers that were not
-# forked have neither.
+# What the code of a task finds in the workspace and in what is attached. Workers that were not forked have neither.
 
-# list(variables, packages, unsent, registered): the variables of the workspace that the functions and expressions in
-# the list `code`, and in what its other objects hold, use, those that they use included, and its methods and classes,
-# of which code shows no name; the packages to attach, as they are on the search path; the names of all other variables;
-# what registered_methods() gives. `env` is where expressions are evaluated, NULL the workspace.
+# list(variables, active, attached, packages, unsent, registered): the variables of the workspace that the functions and
+# expressions in the list `code`, and in what its other objects hold, use, those that they use included, and its methods
+# and classes, of which code shows no name; which of them are active bindings, and stand there as their functions; the
+# variables of lists and environments that attach() was given; the packages to attach, as they are on the search path;
+# the names of all other variables of the workspace; what registered_methods() gives. `env` is where expressions are
+# evaluated, NULL the workspace.
 globals_of <- function(code, env = NULL) {
   if (!has_globals()) {
     warning(warning_globals())
     return(list(variables = list(), packages = character()))
   }
   found <- new.env(parent = emptyenv())
-  found$variables <- list()
-  found$homes <- character()
+  found$variables <- found$attached <- list()
+  found$active <- found$homes <- found$strings <- found$symbols <- character()
+  found$looks <- FALSE
+  found$places <- c(list(globalenv()), attached_lists())
+  found$names <- lapply(found$places, ls, all.names = TRUE, sorted = FALSE)
   found$seen <- new.env(parent = emptyenv())
   found$queue <- list()
   found$left <- globals_work
-  workspace <- ls(globalenv(), all.names = TRUE, sorted = FALSE)
+  workspace <- found$names[[1L]]
   # It warns of `...` in a function that has got it from one around it.
   suppressWarnings({
     is_code <- vapply(code, function(x) is.function(x) || is.language(x), NA)
@@ -33,29 +37,39 @@ globals_of <- function(code, env = NULL) {
     # What has not been looked into may need any of them.
     partly <- found$left <= 0
     found$left <- globals_work
-    for (name in workspace_masks(workspace, partly)) globals_add(found, name, globalenv())
+    for (k in seq_along(found$places)) {
+      place <- found$places[[k]]
+      for (name in masks_in(place, found$names[[k]], partly)) globals_add(found, name, place)
+    }
     globals_drain(found)
+    globals_look_up(found)
   })
   list(
-    variables = found$variables, packages = in_search_order(setdiff(found$homes, c("", "workspace"))),
+    variables = found$variables, active = found$active, attached = found$attached,
+    packages = in_search_order(setdiff(found$homes, c("", "workspace"))),
     unsent = setdiff(workspace, names(found$variables)), registered = registered
   )
 }
 
 # What to look for code in objects may cost: a unit is an element that is found to hold none, about a microsecond.
 # Beyond that a variable that a worker has not been given is not found there, which is an error, unless R itself or a
-# package has something of that name: workspace_masks().
+# package has something of that name: masks_in().
 globals_work <- 2e4
 globals_cost <- c(closure = 50, environment = 20, other = 5)
 
-# Names of the workspace that stand for something else where it is not: a worker would go on with that. Where all code
-# has been looked at they are needed for names that it puts together, so that functions and data are told apart.
-workspace_masks <- function(names, all) {
-  Filter(function(name) {
-    beyond <- parent.env(globalenv())
-    exists(name, envir = beyond) && (all ||
-      is_workspace_function(name) == exists(name, envir = beyond, mode = "function"))
-  }, setdiff(names, ".Random.seed"))
+# Names of the workspace, or of a list that is attached, that stand for something else where that is not: a worker would
+# go on with it. Where all code has been looked at they are needed for names that it puts together, so that functions
+# and data are told apart. Nothing is evaluated for it: an active binding counts as data.
+masks_in <- function(place, names, all) {
+  beyond <- parent.env(place)
+  names <- setdiff(names, ".Random.seed")
+  names <- names[vapply(names, exists, NA, envir = beyond)]
+  Filter(function(name) all || has_function(place, name) == exists(name, envir = beyond, mode = "function"), names)
+}
+
+has_function <- function(place, name) {
+  exists(name, envir = place, inherits = FALSE) && !bindingIsActive(name, place) &&
+    exists(name, envir = place, mode = "function", inherits = FALSE)
 }
 
 # With what they have attached themselves, without what every R process attaches.
@@ -85,9 +99,32 @@ globals_scan <- function(found, x, env) {
   }
   used <- globals_names(x, env)
   for (name in used$names) globals_add(found, name, env)
-  # sapply(x, "name") calls the function of that name.
-  for (name in Filter(is_workspace_function, used$strings)) globals_add(found, name, globalenv())
+  globals_words(found, used$strings)
+  found$symbols <- c(found$symbols, used$symbols)
+  found$looks <- found$looks || used$looks
   if (used$dots) globals_dots(found, env)
+}
+
+# Strings: sapply(x, "name") calls the function of that name.
+globals_words <- function(found, strings) {
+  new <- setdiff(strings, found$strings)
+  found$strings <- c(found$strings, new)
+  for (k in seq_along(found$places)) {
+    place <- found$places[[k]]
+    for (name in intersect(new, found$names[[k]])) if (has_function(place, name)) globals_add(found, name, place)
+  }
+}
+
+# Where code looks variables up by their names every word of it may be one, and so on in what they hold.
+globals_look_up <- function(found) {
+  seen <- ".Random.seed"
+  while (found$looks && length(new <- setdiff(c(found$strings, found$symbols), seen)) > 0L) {
+    seen <- c(seen, new)
+    for (k in seq_along(found$places)) {
+      for (name in intersect(new, found$names[[k]])) globals_add(found, name, found$places[[k]])
+    }
+    globals_drain(found)
+  }
 }
 
 # Whether this object was met before; it is marked.
@@ -98,7 +135,7 @@ globals_seen <- function(found, x) {
   known
 }
 
-is_workspace_function <- function(name) exists(name, envir = globalenv(), mode = "function", inherits = FALSE)
+is_workspace_function <- function(name) has_function(globalenv(), name)
 
 # `...` of a function around the code. What nobody has looked at yet is evaluated, as other arguments are that
 # the code names; one that fails does so where it is used, if it is.
@@ -122,13 +159,20 @@ globals_add <- function(found, name, env) {
   home <- if (is.null(where)) "" else home_of(where)
   if (!home %in% found$homes) found$homes <- c(found$homes, home)
   if (home == "workspace" || (home == "" && !is.null(where) && !is_packaged(where))) {
-    # What cannot be had is an error where it is used, if it is.
-    value <- tryCatch(get(name, envir = where, inherits = FALSE), error = function(e) where)
-    if (identical(value, where)) {
-      return(invisible())
+    if (bindingIsActive(name, where)) {
+      value <- activeBindingFunction(name, where)
+      if (identical(where, globalenv())) found$active <- union(found$active, name)
+    } else {
+      # What cannot be had is an error where it is used, if it is.
+      value <- tryCatch(get(name, envir = where, inherits = FALSE), error = function(e) where)
+      if (identical(value, where)) {
+        return(invisible())
+      }
     }
-    if (home == "workspace" && !name %in% names(found$variables)) {
-      found$variables[name] <- list(value)
+    if (identical(where, globalenv())) {
+      if (!name %in% names(found$variables)) found$variables[name] <- list(value)
+    } else if (home == "workspace" && is_first_attached(name, where)) {
+      found$attached[name] <- list(value)
     }
     globals_take(found, value)
   }
@@ -144,6 +188,8 @@ globals_take <- function(found, value) {
 
 # Objects to look into later, those that others hold after these, so that what is near is looked at first.
 globals_push <- function(found, objects) {
+  words <- are_words(objects)
+  if (any(words)) globals_words(found, unlist(objects[words], use.names = FALSE))
   objects <- objects[may_hold_code(objects)]
   if (length(objects) > 0L) found$queue <- c(found$queue, list(objects))
 }
@@ -229,6 +275,16 @@ is_own_environment <- function(env) {
   !identical(env, emptyenv()) && !is_packaged(env) && home_of(env) == "" && !inherits(env, "srcfile")
 }
 
+# Which of these objects are strings that may be names of functions, or of variables that code looks up. Long vectors
+# are data.
+are_words <- function(objects) {
+  words <- vapply(objects, typeof, "") == "character"
+  words[words] <- vapply(objects[words], function(x) length(unclass(x)) <= words_most, NA)
+  words
+}
+
+words_most <- 10000L
+
 # In which of these objects there can be code, or in their attributes.
 may_hold_code <- function(objects) {
   types <- vapply(objects, typeof, "")
@@ -297,8 +353,8 @@ globals_names <- function(x, env) {
 
 analyses_most <- 200L
 
-# list(names, strings, dots): what code uses by name, strings in it that may be the names of functions, and
-# whether it looks into `...`.
+# list(names, strings, symbols, looks, dots): what code uses by name; strings in it that may be names; all symbols in it,
+# whatever they are there for; whether it looks variables up by their names, and whether it looks into `...`.
 globals_analyse <- function(x, env) {
   find <- function(method) globals::findGlobals(x, envir = env, substitute = FALSE, method = method)
   # The first goes by the order of the code, and takes a name that is assigned somewhere, or is an argument
@@ -310,11 +366,19 @@ globals_analyse <- function(x, env) {
   text_visit(list(if (is.function(x)) body(x) else x), text)
   names <- unique(c(names, text$names))
   dots <- is_dots(names)
+  symbols <- setdiff(all.names(as_language(x), unique = TRUE), "")
   list(
     names = names[!dots | names %in% c("...elt", "...length", "...names")], strings = unique(text$strings),
-    dots = any(dots)
+    symbols = symbols, looks = any(looks_up %in% c(symbols, text$strings)), dots = any(dots)
   )
 }
+
+# Functions by which code comes at variables that it does not name, and the variable that is the workspace itself.
+looks_up <- c(
+  "get", "get0", "mget", "exists", "dynGet", "eval", "evalq", "eval.parent", ".GlobalEnv", "globalenv", "environment",
+  "as.environment", "pos.to.env", "topenv", "parent.env", "parent.frame", "sys.frame", "sys.frames", "sys.function",
+  "env_get", "env_get_list", "env_has", "global_env", "current_env", "caller_env", "eval_tidy", "eval_bare"
+)
 
 # Functions that take a variable by a string, or code.
 takes_name <- c("get", "get0", "mget", "exists", "match.fun", "do.call", "dynGet")
@@ -369,10 +433,13 @@ always_assigned <- function(x) {
 
 # Functions of base R of which code has the names, by these.
 base_functions <- function(x) {
-  if (is.function(x)) x <- as.call(c(list(quote(list)), as.list(formals(x)), list(body(x))))
-  names <- setdiff(all.names(x, unique = TRUE), "")
+  names <- setdiff(all.names(as_language(x), unique = TRUE), "")
   is_function <- vapply(names, exists, NA, envir = baseenv(), mode = "function", inherits = FALSE)
   mget(names[is_function], envir = baseenv())
+}
+
+as_language <- function(x) {
+  if (is.function(x)) as.call(c(list(quote(list)), as.list(formals(x)), list(body(x)))) else x
 }
 
 has_base_functions <- function(functions, env) {
@@ -468,7 +535,8 @@ default_packages <- function() {
 
 # What a task has of code: its own, and what is among its arguments and elements.
 code_of <- function(replay) {
-  elements <- if (is.list(replay$X)) unname(replay$X) else if (is.object(replay$X)) list(replay$X)
+  X <- replay$X
+  elements <- if (is.list(X)) unname(X) else if (is.object(X)) list(X) else if (is.character(X)) list(unique(X))
   given <- c(unname(replay$args), elements)
-  c(list(replay$FUN), given[may_hold_code(given)])
+  c(list(replay$FUN), given[may_hold_code(given) | are_words(given)])
 }

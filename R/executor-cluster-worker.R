@@ -157,7 +157,7 @@ find_master <- function(frames) {
 cluster_worker_end <- function(token) {
   if (identical(token, cluster_worker$token)) {
     cluster_worker_clear()
-    attach_for(character())
+    attach_for()
     # Shared memory of the session: the less there is the longer it may wait.
     if (sum(.Call(ffi_shm_info)$bytes) > 1e6) gc()
   }

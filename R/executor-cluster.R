@@ -221,7 +221,7 @@ cluster_prepare <- function(pool) {
   })
   pool$packed <- lapply(c(near = TRUE, far = FALSE), function(near) {
     if (any(pool$alive & local == near)) {
-      closure_pack(job, if (near) share_from(plan$control) else Inf, near)
+      closure_pack(job, if (near) share_from(plan$control) else Inf, near, attached = job$packages)
     }
   })
 }

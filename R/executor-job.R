@@ -4,8 +4,9 @@ job_of <- function(plan) {
   globals <- globals_of(code_of(plan$replay), plan$replay$env)
   list(
     loop = plan$loop, control = plan$control, seed = plan$seed, share = plan$share,
-    variables = globals$variables, packages = globals$packages, unsent = globals$unsent,
-    registered = globals$registered, locked = workspace_locked(names(globals$variables)),
+    variables = globals$variables, active = globals$active, attached = globals$attached,
+    packages = globals$packages, unsent = globals$unsent, registered = globals$registered,
+    locked = workspace_locked(names(globals$variables)),
     rng_kind = rng_element_kind()
   )
 }
@@ -13,15 +14,17 @@ job_of <- function(plan) {
 # For workers that read the memory of this process: what closure_pack() returns, to be kept as long as they
 # may, and its bytes as one `stream`.
 job_pack <- function(job) {
-  packed <- closure_pack(job, share_from(job$control), near = TRUE)
+  packed <- closure_pack(job, share_from(job$control), near = TRUE, attached = job$packages)
   packed$stream <- send_handles(TRUE, serialize(packed$bytes, NULL, xdr = FALSE))
   packed
 }
 
-# `methods`: packages that are to be loaded for their methods. Those of a session on another host are in the job, too.
+# `methods`: packages that are to be loaded for their methods; `names`: what is found in packages that are not attached.
+# Those of a session on another host are in the job, too.
 job_unpack <- function(bytes) {
   job <- closure_unpack(bytes)
-  job$methods <- c(job$methods, bytes$packages)
+  job$methods <- c(job$methods, bytes$packages$methods)
+  job$names <- c(job$names, bytes$packages$names)
   job
 }
 
@@ -40,13 +43,14 @@ job_set <- function(job) {
   is_set <- FALSE
   on.exit(if (!is_set) {
     job_reset(undo)
-    attach_for(character())
+    attach_for()
   })
   settings_set(job$settings)
   load_for_methods(job$methods)
-  attach_for(job$packages)
-  undo$search <- search()
-  workspace_set(job$variables, job$locked)
+  attach_for(job$packages, job$names)
+  undo$search <- search_take()
+  if (length(job$attached) > 0L) attach_list(job$attached, attached_values)
+  workspace_set(job$variables, job$locked, job$active)
   undo$registered <- methods_set(job$registered)
   set_options(job$settings$options)
   evaluator$unsent <- job$unsent
@@ -63,7 +67,7 @@ job_reset <- function(undo) {
   rng_restore(undo$rng)
   restore_env(undo$env)
   options(mc.cores = undo$cores)
-  if (!is.null(undo$search)) search_set(undo$search)
+  if (!is.null(undo$search)) search_restore(undo$search)
   settings_restore(undo$settings, setdiff(loadedNamespaces(), undo$loaded))
 }
 
@@ -85,97 +89,55 @@ methods_set <- function(methods) {
   methods
 }
 
-# The variables of the workspace. Its seed is kept elsewhere.
-workspace_take <- function() {
-  variables <- as.list.environment(globalenv(), all.names = TRUE)
-  variables[names(variables) != ".Random.seed"]
+# list(values, active, lazy), of all variables of the workspace: what they hold, and which are active bindings, of which
+# that is the function. Those that are not evaluated yet are only named. Its seed is kept elsewhere.
+workspace_take <- function(env = globalenv()) {
+  names <- ls(env, all.names = TRUE, sorted = FALSE)
+  names <- names[names != ".Random.seed"]
+  found <- variables_of(env, names)
+  list(values = found$values[!found$lazy], active = names[found$active], lazy = names[found$lazy])
 }
 
 # Which of the variables of the workspace are locked.
-workspace_locked <- function(names = ls(globalenv(), all.names = TRUE, sorted = FALSE)) {
-  names <- names[vapply(names, exists, NA, envir = globalenv(), inherits = FALSE)]
-  names[vapply(names, bindingIsLocked, NA, env = globalenv())]
+workspace_locked <- function(names = ls(env, all.names = TRUE, sorted = FALSE), env = globalenv()) {
+  names <- names[vapply(names, exists, NA, envir = env, inherits = FALSE)]
+  names[vapply(names, bindingIsLocked, NA, env = env)]
 }
 
-workspace_set <- function(variables, locked) {
-  if (length(variables) > 0L) workspace_put(variables, locked, has_classes(names(variables)))
+workspace_set <- function(variables, locked, active = character()) {
+  if (length(variables) > 0L) {
+    workspace_put(variables, active, locked)
+    if (has_classes(names(variables))) methods::cacheMetaData(1L, TRUE)
+  }
 }
 
-# Those that were locked, by the session or by code before, are locked again if they are among `locked`. With `classes`
-# among them package methods is told: before a function takes the name of a primitive, which it would take for that.
-workspace_put <- function(variables, locked, classes) {
-  names <- names(variables)
-  closed <- workspace_locked(names)
-  if (length(closed) > 0L) rlang::env_binding_unlock(globalenv(), closed)
-  late <- names %in% names_of_primitives(names)
-  list2env(variables[!late], envir = globalenv())
-  if (classes) methods::cacheMetaData(1L, TRUE)
-  list2env(variables[late], envir = globalenv())
-  for (name in intersect(locked, names)) lockBinding(name, globalenv())
+# Those that were locked, by the session or by code before, are locked again if they are among `locked`.
+workspace_put <- function(values, active, locked, env = globalenv()) {
+  if (length(values) == 0L) {
+    return(invisible())
+  }
+  there <- names(values)[vapply(names(values), exists, NA, envir = env, inherits = FALSE)]
+  closed <- there[vapply(there, bindingIsLocked, NA, env = env)]
+  if (length(closed) > 0L) rlang::env_binding_unlock(env, closed)
+  # What is assigned to an active binding is an argument of its function.
+  in_place <- vapply(there, bindingIsActive, NA, env = env)
+  rm(list = there[in_place | there %in% active], envir = env)
+  list2env(values[!names(values) %in% active], envir = env)
+  for (name in active) makeActiveBinding(name, values[[name]], env)
+  for (name in intersect(locked, names(values))) lockBinding(name, env)
 }
 
-names_of_primitives <- function(names) {
-  names[vapply(names, function(name) is.primitive(get0(name, baseenv(), inherits = FALSE)), NA)]
-}
-
-# What the run has sent and what its elements have left there goes; what was there before is as it was. An active
-# binding would be called with its own value.
-workspace_reset <- function(before, locked) {
-  names <- ls(globalenv(), all.names = TRUE, sorted = FALSE)
+# What the run has sent and what its elements have left there goes; what was there before is as it was.
+workspace_reset <- function(before, locked, env = globalenv()) {
+  names <- ls(env, all.names = TRUE, sorted = FALSE)
   names <- names[names != ".Random.seed"]
-  if (length(names) + length(before) == 0L) {
+  if (length(names) + length(before$values) == 0L) {
     return(invisible())
   }
-  new <- names[!names %in% names(before)]
-  classes <- has_classes(new)
-  if (classes) {
-    early <- names_of_primitives(new)
-    rm(list = early, envir = globalenv())
-    new <- setdiff(new, early)
-    methods::cacheMetaData(1L, FALSE)
-  }
-  rm(list = new, envir = globalenv())
-  there <- intersect(names, names(before))
-  active <- there[vapply(there, bindingIsActive, NA, env = globalenv())]
-  workspace_put(before[!names(before) %in% active], locked, classes && has_classes(names(before)))
+  new <- names[!names %in% c(names(before$values), before$lazy)]
+  classes <- identical(env, globalenv()) && has_classes(new)
+  if (classes) methods::cacheMetaData(1L, FALSE)
+  rm(list = new, envir = env)
+  workspace_put(before$values, before$active, locked, env)
+  if (classes && has_classes(names(before$values))) methods::cacheMetaData(1L, TRUE)
 }
-
-# Attaches these packages, named from the first on the search path on, in front of all that is attached. They
-# stay for the next run that needs the same. `character()`: the search path is as it was before.
-attach_for <- function(packages) {
-  if (is.null(the$attached)) {
-    if (length(packages) == 0L) {
-      return(invisible())
-    }
-    the$attached <- search()
-  }
-  ours <- paste0("package:", packages)[seq_along(packages)]
-  search_set(c(the$attached[[1L]], ours, setdiff(the$attached[-1L], ours)))
-  if (length(packages) == 0L) the$attached <- NULL
-}
-
-# Only packages can be attached again.
-search_set <- function(wanted) {
-  now <- search()
-  if (identical(now, wanted)) {
-    return(invisible())
-  }
-  for (name in setdiff(now, wanted)) leave_package(name)
-  wanted <- wanted[wanted %in% search() | startsWith(wanted, "package:")]
-  # From the end of the path on nothing is touched as long as it is in place.
-  now <- search()
-  same <- 0L
-  while (same < min(length(now), length(wanted)) &&
-    now[[length(now) - same]] == wanted[[length(wanted) - same]]) {
-    same <- same + 1L
-  }
-  for (name in rev(wanted[seq_len(length(wanted) - same)])) {
-    if (name %in% search() && !startsWith(name, "package:")) next
-    if (name %in% search()) leave_package(name)
-    package <- sub("^package:", "", name)
-    suppressPackageStartupMessages(attachNamespace(loadNamespace(package)))
-  }
-}
-
-# Those that need it may be among the next to go.
-leave_package <- function(name) suppressWarnings(detach(name, character.only = TRUE))

@@ -190,7 +190,8 @@ remote_beats <- function(run) {
 # What is the same for all elements of a run.
 remote_job <- function(run) {
   if (is.null(run$job)) {
-    bytes <- closure_pack(job_of(run$plan))$bytes
+    job <- job_of(run$plan)
+    bytes <- closure_pack(job, attached = job$packages)$bytes
     run$packages <- bytes$packages
     run$job <- link_pack(bytes$body)
   }

@@ -191,7 +191,7 @@ member_end <- function(undo) {
 
 # What the loop of parallel's workers does with a message.
 member_call <- function(bytes) {
-  attach_for(character())
+  attach_for()
   data <- unserialize(bytes)$data
   failed <- function(e) {
     structure(conditionMessage(e), class = c("snow-try-error", "try-error"))

@@ -125,6 +125,56 @@ test_that("a class of R6 brings the one that it inherits from", {
   expect_setequal(names(regatta:::globals_of(list(there))$variables), c("RgBase", "RgDerived"))
 })
 
+test_that("active bindings are sent as what they are, and nothing calls them before an element does", {
+  local_workspace()
+  in_workspace({
+    rg_radius <- 1
+    makeActiveBinding("rg_area", function() rg_radius^2, globalenv())
+    makeActiveBinding("rg_limit", function(x) if (missing(x)) stop("called") else stop("read-only"), globalenv())
+    makeActiveBinding("sd", function() stop("called"), globalenv())
+  })
+  there <- in_workspace(function(i) {
+    rg_radius <<- i
+    c(rg_area, tryCatch({ rg_limit <<- i; 0 }, error = function(e) nchar(conditionMessage(e))))
+  })
+  pool <- local_pool(1L)
+  # What stands there, active or not, is there again after the run.
+  parallel::clusterEvalQ(pool, {
+    rg_area <- "mine"
+    makeActiveBinding("rg_radius", function(x) if (missing(x)) "called" else stop("assigned"), globalenv())
+  })
+  expect_identical(par_lapply(1:3, there, .on = pool, .control = unseeded), list(c(1, 9), c(4, 9), c(9, 9)))
+  expect_identical(parallel::clusterEvalQ(pool, list(rg_area, rg_radius))[[1L]], list("mine", "called"))
+})
+
+test_that("where code looks variables up by name all names and strings in it may be theirs", {
+  local_workspace()
+  in_workspace({
+    rg_far <- 10
+    rg_deep <- "rg_far"
+  })
+  sent <- function(f, ...) {
+    names(regatta:::globals_of(regatta:::code_of(list(FUN = f, X = 1, args = list(...))))$variables)
+  }
+  in_workspace(rg_asks <- list(
+    function(i) globalenv()$rg_far, function(i) .GlobalEnv[["rg_far"]], function(i) as.list(globalenv())$rg_far,
+    function(i) environment(sys.function())$rg_far, function(i) eval(quote(rg_far)),
+    function(i) { n <- "rg_far"; get0(n, ifnotfound = 1) }, function(i) { n <- "rg_far"; if (exists(n)) get(n) },
+    function(i) { n <- c("rg_far", "no"); mget(n, envir = globalenv(), ifnotfound = list(1)) },
+    function(i) get0(get0("rg_deep"))
+  ))
+  asks <- get("rg_asks", globalenv())
+  for (f in asks) expect_true("rg_far" %in% sent(f), label = deparse(body(f)))
+  expect_identical(
+    par_lapply(1:9, function(i, asks) asks[[i]](1), asks = asks, .on = local_pool(), .control = unseeded),
+    lapply(1:9, function(i) asks[[i]](1))
+  )
+  # Names that are data of the call count as well; where nothing is looked up an element of a list is one of a list.
+  looks <- in_workspace(function(n) get0(n))
+  expect_identical(par_lapply("rg_far", looks, .on = local_pool(), .control = unseeded), list(10))
+  expect_identical(sent(in_workspace(function(i) i$rg_far + i[["rg_far"]])), NULL)
+})
+
 end_servers()
 
 test_that("nothing is left behind", {

@@ -1,0 +1,49 @@
+# What the session has attached and a worker may not find where it looks for it: packages, and lists and environments
+# that attach() was given.
+
+# The environments of the search path that are no packages, first to last.
+attached_lists <- function() {
+  at <- which(!startsWith(search(), "package:"))
+  lapply(at[-1L], as.environment)
+}
+
+# Whether what is found by this name behind the workspace is what this environment of the search path has.
+is_first_attached <- function(name, env) identical(find_home(name, parent.env(globalenv())), env)
+
+# list(envs, name, package, mask): the names that are found in packages which not every R process attaches, the package
+# of each, and whether there is something else of that name in R. Packages do not change while they are attached.
+attached_names <- function() {
+  packages <- grep("^package:", search(), value = TRUE)
+  envs <- lapply(packages, as.environment)
+  if (!identical(the$attached_names$envs, envs)) {
+    default <- packages %in% paste0("package:", default_packages())
+    names <- lapply(envs, ls, all.names = TRUE, sorted = FALSE)
+    first <- !duplicated(unlist(names))
+    of_others <- first & rep(!default, lengths(names))
+    all <- unlist(names)
+    the$attached_names <- list(
+      envs = envs, name = all[of_others],
+      package = rep(sub("^package:", "", packages), lengths(names))[of_others],
+      mask = all[of_others] %in% unlist(names[default])
+    )
+  }
+  the$attached_names
+}
+
+# The names, by packages, that a worker is to find in packages of which it attaches only `attached`, the others being
+# loaded when something of them is asked for: those that stand for something else without the package, since code may
+# put them together, and those that are among the strings in `streams`, serialised objects, as code or as data.
+packages_of_names <- function(streams, attached) {
+  known <- attached_names()
+  wanted <- !known$package %in% attached
+  if (!any(wanted)) {
+    return(list())
+  }
+  wanted[wanted] <- known$mask[wanted] | .Call(ffi_encode_names, streams, known$name[wanted])
+  # What a list has that is attached in front goes with that.
+  doubtful <- which(wanted & known$name %in% unlist(lapply(attached_lists(), ls, all.names = TRUE)))
+  wanted[doubtful] <- vapply(doubtful, function(k) {
+    is_first_attached(known$name[[k]], as.environment(paste0("package:", known$package[[k]])))
+  }, NA)
+  split(known$name[wanted], known$package[wanted])
+}

@@ -1,0 +1,61 @@
+# What the session has attached, on workers that do not inherit it. Package stats4 is in every R, no R process attaches
+# it by itself, and its generics stand for functions of base R.
+
+detritus <- detritus_snapshot()
+nodes <- cluster_start(1L)
+pool <- cluster_local(1L)
+here <- function(...) par_control(workers = 1L, progress = FALSE, dump = "no", seed = FALSE, ...)
+
+expect_as_lapply <- function(X, FUN, ...) {
+  FUN <- utils::removeSource(FUN) # which has all names of this file
+  environment(FUN) <- globalenv()
+  here <- lapply(X, FUN, ...)
+  expect_identical(par_lapply(X, FUN, ..., .on = pool, .control = here()), here)
+  expect_identical(par_lapply(X, FUN, ..., .on = nodes$cluster, .control = here()), here)
+  here
+}
+
+local_attached <- function(what, name, frame = parent.frame()) {
+  do.call(attach, list(what, name = name, warn.conflicts = FALSE))
+  withr::defer(detach(name, character.only = TRUE), envir = frame)
+}
+
+test_that("names that an attached package masks mean what they mean here, however code comes by them", {
+  suppressMessages(library(stats4))
+  withr::defer(detach("package:stats4"))
+  own <- list("standardGeneric")
+  kind <- function(f) class(f)[[1L]]
+  local_attached(list(rg_kind = kind), "rg_tools")
+  expect_identical(expect_as_lapply(1, function(i) rg_kind(Reduce("(", list(get(paste0("sum", "mary")))))), own)
+  by_name <- function(n) {
+    called <- function(what) rg_kind(match.fun(what))
+    called(n)
+  }
+  expect_identical(expect_as_lapply("summary", by_name), own)
+  # What R has nothing of is there where some string names it, and the package is not loaded for it before it is used.
+  expect_as_lapply(c("mle", "nope"), function(n) c(exists(n), is.null(get0(n))))
+  unused <- utils::removeSource(function(i) sum(startsWith(c(loadedNamespaces(), search()), "stats")))
+  environment(unused) <- globalenv()
+  expect_identical(par_lapply(1, unused, .on = local_pool(1L), .control = here()), list(1L))
+})
+
+test_that("lists that are attached are searched as here", {
+  local_attached(list(sd = function(x) "attached", rg_level = 3, letters = 1), "rg_mine")
+  expect_as_lapply(1, function(i) sapply(list(1:3), "sd"))
+  expect_as_lapply(1, function(i) list(get(paste0("s", "d"))(1:3), rg_level, get(paste0("let", "ters"))))
+  expect_as_lapply(1, function(i) list(exists("rg_level", globalenv(), inherits = FALSE), exists("rg_level")))
+  # What a package in front has of that name is found first.
+  suppressMessages(library(stats4))
+  withr::defer(detach("package:stats4"))
+  local_attached(list(summary = function(x) "behind"), "rg_front")
+  apply_to <- function(x, what) match.fun(what)(x)
+  expect_s3_class(expect_as_lapply(list(1:3), apply_to, "summary")[[1L]], "summaryDefault")
+})
+
+stopped <- parallel::stopCluster(pool)
+nodes$stop()
+end_servers()
+
+test_that("nothing is left behind", {
+  expect_no_detritus(detritus)
+})
