@@ -119,7 +119,9 @@ mclapply_seeds <- function(settings, n) {
     stats::runif(1L)
   }
   old <- globalenv()$.Random.seed
-  on.exit(rng_use(old))
+  # Only uniform numbers are drawn: a normal that R keeps for the session, see rng_use(), stays the next one, unless
+  # set.seed() has thrown it away.
+  on.exit(assign(".Random.seed", old, envir = globalenv()))
   if (!is.na(seed)) {
     set.seed(seed)
   }

@@ -19,6 +19,24 @@ test_that("every element has its own seed, the same for any number of cores and 
   expect_false(identical(mclapply(1:4, draw), reference))
 })
 
+test_that("a normal that the session has kept of a pair is its next one after a call", {
+  withr::local_preserve_seed()
+  withr::defer(RNGkind("default", "default", "default"))
+  RNGkind(normal.kind = "Box-Muller")
+  normals <- function(code = NULL) {
+    set.seed(1)
+    first <- stats::rnorm(1)
+    code
+    c(first, stats::rnorm(2))
+  }
+  expected <- normals()
+  for (seed in c(NA, TRUE, FALSE)) {
+    got <- normals(mclapply(1:3, function(i) stats::rnorm(1), mc.cores = 2, mc.set.seed = seed))
+    expect_identical(got[1:2], expected[1:2])
+    if (!isTRUE(seed)) expect_identical(got, expected) # a stream takes a number of the session's
+  }
+})
+
 test_that("the seeds are whole numbers drawn from the caller's generator, as bettermc draws them", {
   withr::local_preserve_seed()
   got <- mclapply(1:3, function(i) stats::rnorm(2), mc.set.seed = 99)
