@@ -417,6 +417,18 @@ message_waiting <- function(seconds, reason) {
   )
 }
 
+message_stopped <- function(worker, row) {
+  place <- if (is.na(row$host)) "" else paste(" on", row$host)
+  message <- sprintf(paste0(
+    "Worker %d (pid %s%s) was stopped by a signal and is waited for. `kill -CONT %s` has it go on, `kill -KILL %s` ",
+    "ends it, and `par_control(timeout = )` ends such elements.\n"
+  ), worker, format_pid(row$pid), place, format_pid(row$pid), format_pid(row$pid))
+  structure(
+    list(message = message, call = NULL, worker = worker, pid = row$pid, host = row$host),
+    class = c("regatta_message_stopped", "regatta_message", "message", "condition")
+  )
+}
+
 message_pool <- function(host) {
   message <- paste0(
     "Workers come from a fork server: ", host, " is not to be forked. They do not inherit the session; what the ",

@@ -24,6 +24,8 @@ workers_new <- function() {
   table$promising <- FALSE # some have promised heartbeats
   table$lonely <- .Call(ffi_clock) # since when nobody has been there, NA: somebody is
   table$told_after <- workers_told_after # seconds of that after which the user is told
+  table$quiet <- NULL # when nothing has happened since the last look for workers that were stopped; NULL: something has
+  table$stopped <- integer() # those of which the user was told that they were
   table$given_up <- integer() # gone by the driver's judgement: what they still tell is not heard
   table
 }
@@ -284,7 +286,7 @@ workers_tell <- function(run) {
   for (row in table$rows) {
     if (row$state != "starting" && row$state != "gone") {
       table$lonely <- NA
-      return(invisible())
+      return(workers_tell_stopped(run))
     }
   }
   now <- .Call(ffi_clock)
@@ -300,6 +302,22 @@ workers_tell <- function(run) {
 }
 
 workers_told_after <- 30
+
+# A worker that a signal has stopped says nothing of that: it is looked for when nothing has happened for a while. It
+# may be the user's will, so that it is not ended.
+workers_tell_stopped <- function(run) {
+  table <- run$workers
+  now <- .Call(ffi_clock)
+  if (is.null(table$quiet)) {
+    table$quiet <- now
+  } else if (now - table$quiet >= workers_told_after) {
+    table$quiet <- now
+    alive <- workers_alive(run)
+    stopped <- Filter(function(id) isTRUE(run$executor$measure(id, "stopped")), alive)
+    for (id in setdiff(stopped, table$stopped)) message(message_stopped(id, table$rows[[id]]))
+    table$stopped <- stopped
+  }
+}
 
 # If it lives it is ended; nothing that it still tells counts.
 worker_give_up <- function(run, id) {

@@ -151,7 +151,9 @@ run_drive <- function(run, until = Inf, settled = function() run$done >= run$n) 
     wait <- min(
       limits_wait(run), workers_wait(run), checkpoint_wait(run), left, if (run$stopping) run$stop_until - .Call(ffi_clock)
     )
-    for (event in run$executor$poll(max(0, wait))) {
+    events <- run$executor$poll(max(0, wait))
+    if (length(events) > 0L) run$workers$quiet <- NULL
+    for (event in events) {
       run_take(run, event)
     }
     limits_enforce(run)

@@ -29,7 +29,7 @@ new_executor.cluster <- function(on, plan) {
     signal = function(worker, number) cluster_signal(pool, worker, number),
     measure = function(worker, what) {
       wire <- pool$wires[[worker]]
-      if (is_local(wire)) measure_here(wire$facts$pid, what) else if (what == "memory") NA_real_ else -1
+      if (is_local(wire)) measure_here(wire$facts$pid, what) else if (what == "oom_kills") -1 else NA_real_
     },
     guard = function(code) cluster_guard(pool, code),
     stop = function() {

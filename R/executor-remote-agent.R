@@ -359,12 +359,7 @@ agent_wait <- function(agent) {
 # The state, processor time and memory of each worker.
 agent_workers <- function(agent) {
   pids <- agent_pids(agent)
-  fields <- lapply(pids, function(pid) {
-    line <- tryCatch(
-      suppressWarnings(readLines(file.path("/proc", pid, "stat"), n = 1L)), error = function(e) character()
-    )
-    if (length(line) == 1L) strsplit(sub("^.*[)] ", "", line), " ", fixed = TRUE)[[1L]]
-  })
+  fields <- lapply(pids, process_fields)
   number <- function(at) vapply(fields, function(f) if (is.null(f)) NA_real_ else as.double(f[[at]]), 0)
   ticks <- 100 # of a second, on all systems that have /proc
   list(

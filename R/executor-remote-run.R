@@ -269,11 +269,16 @@ remote_running <- function(run) {
 remote_measure <- function(run, id, what) {
   worker <- run$workers[[id]]
   if (is.null(worker)) {
-    return(if (what == "memory") NA_real_ else -1)
+    return(if (what == "oom_kills") -1 else NA_real_)
   }
   host <- worker$seat$host
   if (what == "oom_kills") {
     return(host$oom_kills)
+  }
+  if (what == "stopped") {
+    known <- !is.null(host$look) && .Call(ffi_clock) - host$looked < 1
+    look <- if (known) host$look else remote_ask(run$pool, list(host), 2)[[1L]]
+    return(if (is.null(look)) NA else identical(look$state[[worker$seat$at]], "T"))
   }
   told <- run$pool$running[[run$token]]
   told <- if (length(told) >= host$number) told[[host$number]]

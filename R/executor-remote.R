@@ -271,7 +271,10 @@ remote_take <- function(pool, host, message) {
       pool$running[[message$token]][[host$number]] <- message$running
     },
     ENDED = host$ended <- c(host$ended, message$token),
-    LOOK = host$look <- c(message$workers, list(at = message$at)),
+    LOOK = {
+      host$look <- c(message$workers, list(at = message$at))
+      host$looked <- .Call(ffi_clock)
+    },
     VALUE = {
       seat <- remote_seat(pool, host, message$seat)
       seat$calls <- seat$calls - 1

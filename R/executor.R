@@ -18,7 +18,8 @@
 #   interrupt(worker, element)   interrupts the worker if it runs this element, and no other
 #   signal(worker, number)       sends the signal; SIGKILL ends also what the worker has started
 #   measure(worker, what)        of the place where the worker is: "memory", the anonymous memory of
-#                   the worker (bytes, NA: not known), or "oom_kills", how many processes the system has
+#                   the worker (bytes, NA: not known), "stopped", whether a signal has stopped it (NA: not
+#                   known), or "oom_kills", how many processes the system has
 #                   killed there so far for want of memory (-1: not known)
 #   guard(code)     evaluates `code`; if that ends by a jump, stops the workers before anything else
 #   stop()          ends the workers: nothing of them is left when it returns. list(worker, peak, begun):
@@ -118,5 +119,22 @@ start_patience <- function(timeout) max(60, 3 * timeout)
 
 # measure() for workers of this machine.
 measure_here <- function(pid, what) {
+  if (what == "stopped") {
+    return(is_stopped_here(pid))
+  }
   switch(what, memory = .Call(ffi_memory_anon, pid), oom_kills = .Call(ffi_memory_oom_kills))
+}
+
+# By a signal, such as that of Ctrl-Z; not by a debugger. NA: not known.
+is_stopped_here <- function(pid) {
+  fields <- process_fields(pid)
+  if (is.null(fields)) NA else fields[[1L]] == "T"
+}
+
+# What the system tells of a process, from its state on: NULL if there is none, or no /proc.
+process_fields <- function(pid) {
+  line <- tryCatch(
+    suppressWarnings(readLines(file.path("/proc", pid, "stat"), n = 1L)), error = function(e) character()
+  )
+  if (length(line) == 1L) strsplit(sub("^.*[)] ", "", line), " ", fixed = TRUE)[[1L]]
 }

@@ -17,7 +17,7 @@ test_that("nodes that do not say who they are keep nobody waiting, and are nodes
   tools::pskill(pids[[1L]], tools::SIGCONT)
   tools::pskill(pids[[3L]], tools::SIGCONT)
   # No other node is asked a second time: what it answered would be taken for something else.
-  local_constant("cluster_hello_seconds", c(first = 60, rest = 0.3) * slowness())
+  local_constant("cluster_hello_seconds", c(first = 3600, rest = 0.3 * slowness()))
   wait_until(
     {
       expect_warning(got <- run(), "node [23].*not said who it is", class = "regatta_warning_workers")
@@ -113,6 +113,30 @@ test_that("a host whose command hangs is started again, then given up, and who w
   expect_match(conditionMessage(error), "host: its command has brought nobody within 0.5 s", fixed = TRUE)
   expect_match(told[[1L]], "^No worker has been there for .* (host was launched|host is gone).*Ctrl-C ends it")
   expect_length(pool$launches, 0L)
+})
+
+test_that("a worker that was stopped is waited for with a word, wherever it is", {
+  skip_unless_linux()
+  local_constant("workers_told_after", 0.2)
+  places <- list(fork = 2, pool = local_pool(2L), cluster = local_cluster(2L))
+  if (.Call(regatta:::ffi_crypto_available)) places$remote <- local_shell_cluster(2)
+  for (kind in names(places)) {
+    told <- list()
+    got <- withCallingHandlers(
+      par_lapply(1:4, function(i) {
+        if (i == 2L) tools::pskill(Sys.getpid(), tools::SIGSTOP)
+        i
+      }, .on = places[[kind]], .control = on_cluster(batch = 1)),
+      regatta_message_stopped = function(m) {
+        told <<- c(told, list(m))
+        tools::pskill(m$pid, tools::SIGCONT)
+        invokeRestart("muffleMessage")
+      }
+    )
+    expect_identical(got, as.list(1:4))
+    expect_gte(length(told), 1L)
+    expect_match(conditionMessage(told[[1L]]), "^Worker [12] \\(pid [0-9]+.* was stopped by a signal")
+  }
 })
 
 test_that("Ctrl-C while a cluster is stopped ends the waiting, and leaves nothing behind", {
