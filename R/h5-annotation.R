@@ -54,14 +54,14 @@ h5_annotation_columns <- function(group, path, size) {
     value <- .Call(ffi_h5_values, path, place, "")
     levels <- h5_annotation_levels(path, group, column)
     if (inherits(value, "h5_failure") || length(value) != size) return(NULL)
-    if (is.null(levels)) value else h5_decode(value, levels)
+    if (is.null(levels) || !is.numeric(value)) value else h5_decode(value, levels)
   }
   coded <- sub("/codes$", "", grep("^[^/]+/codes$", members, value = TRUE))
   columns <- lapply(stats::setNames(nm = grep("/", members, value = TRUE, invert = TRUE)), read)
   factors <- lapply(stats::setNames(nm = coded), function(column) {
     levels <- h5_values(path, paste0(group, "/", column, "/categories"))
     code <- h5_values(path, paste0(group, "/", column, "/codes"))
-    if (length(code) == size && !is.null(levels)) h5_decode(code, levels)
+    if (length(code) == size && is.numeric(code) && !is.null(levels)) h5_decode(code, levels)
   })
   columns <- c(columns, factors)
   columns[!vapply(columns, is.null, NA)]
@@ -69,7 +69,7 @@ h5_annotation_columns <- function(group, path, size) {
 
 # Codes count from 0, and one below is a missing value.
 h5_decode <- function(code, levels) {
-  factor(levels[replace(code, code < 0, NA) + 1L], levels)
+  factor(levels[replace(code, code < 0, NA) + 1L], unique(levels))
 }
 
 # Of AnnData before version 0.7.

@@ -7,8 +7,13 @@ h5_stored_names <- function(path, name, dim) {
   if (is.null(found)) found <- h5_names_of_anndata(path, name)
   if (is.null(found)) found <- h5_names_of_loom(path, name)
   # What does not fit belongs to something else.
-  found <- lapply(1:2, function(k) if (length(found[[k]]) == dim[[k]]) as.character(found[[k]]))
+  found <- lapply(1:2, function(k) if (length(found[[k]]) == dim[[k]]) h5_name_strings(found[[k]]))
   if (all(lengths(found) == 0L)) NULL else found
+}
+
+# Numbers as they are written: not 1e+05.
+h5_name_strings <- function(x) {
+  if (is.numeric(x) && all(is.finite(x) & x == trunc(x))) sprintf("%.0f", x) else as.character(x)
 }
 
 # Of HDF5Array: a group beside the dataset, whose members are called by the number of the dimension.

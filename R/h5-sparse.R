@@ -79,7 +79,7 @@ h5_sparse_names <- function(path, name, format) {
   features <- inside("features/id")
   if (is.null(features)) features <- inside("genes")
   found <- list(features, inside("barcodes"))
-  found <- lapply(1:2, function(k) if (length(found[[k]]) == format$dim[[k]]) found[[k]])
+  found <- lapply(1:2, function(k) if (length(found[[k]]) == format$dim[[k]]) h5_name_strings(found[[k]]))
   if (all(lengths(found) == 0L)) NULL else found
 }
 

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <exception>
 
+#include "h5-number.hpp"
+
 /* What a file holds: its tree, and short vectors such as names. */
 
 namespace regatta {
@@ -105,7 +107,6 @@ void read_strings(const Source& from, hid_t type, hid_t space, std::size_t count
     values->text.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
       values->text.push_back(texts[i] ? texts[i] : "");
-      values->missing.push_back(false);
     }
     H5Dvlen_reclaim(memory.get(), space, H5P_DEFAULT, texts.data());
     return;
@@ -122,8 +123,27 @@ void read_strings(const Source& from, hid_t type, hid_t space, std::size_t count
     std::size_t length = static_cast<std::size_t>(std::find(at, at + size, '\0') - at);
     while (spaces && length > 0 && at[length - 1] == ' ') --length;
     values->text.push_back(std::string(at, length));
-    values->missing.push_back(false);
   }
+}
+
+/* Of 64 bits. */
+template <class T>
+void read_wide(const Source& from, hid_t type, std::size_t count, Values* values) {
+  std::vector<T> wide(count);
+  if (from.read(type, wide.data()) < 0) throw std::runtime_error("");
+  values->strings = std::any_of(wide.begin(), wide.end(), is_rounded<T>);
+  for (T x : wide) {
+    if (values->strings) values->text.push_back(std::to_string(x));
+    else values->numbers.push_back(static_cast<double>(x));
+  }
+}
+
+void read_numbers(const Source& from, hid_t type, Type number, std::size_t count, Values* values) {
+  const bool plain = H5Tget_class(type) == H5T_INTEGER;
+  if (plain && number == Type::i64) return read_wide<std::int64_t>(from, H5T_NATIVE_INT64, count, values);
+  if (plain && number == Type::u64) return read_wide<std::uint64_t>(from, H5T_NATIVE_UINT64, count, values);
+  values->numbers.resize(count);
+  if (from.read(H5T_NATIVE_DOUBLE, values->numbers.data()) < 0) throw std::runtime_error("");
 }
 
 }  // namespace
@@ -200,12 +220,12 @@ bool read_values(const std::string& path, const std::string& name, const std::st
   try {
     if (H5Tget_class(type.get()) == H5T_STRING) {
       read_strings(from, type.get(), space.get(), size, values);
-    } else if ((given.valid() ? number_type(type.get(), &number) : number_type_of(id, type.get(), &number)) && !number.bits) {
+    } else if ((given.valid() ? number_type(type.get(), &number) : number_type_of(id, type.get(), &number)) &&
+               !number.bits) {
       values->boolean = number.boolean;
       values->whole = size_of(number.type) < 4 || number.type == Type::i32;
       if (number.type == Type::f16) values->whole = false;
-      values->numbers.resize(size);
-      if (from.read(H5T_NATIVE_DOUBLE, values->numbers.data()) < 0) throw std::runtime_error("");
+      read_numbers(from, type.get(), number.type, size, values);
     } else {
       throw failure(what + " holds neither strings nor numbers, but type " + type_word(type.get()), path,
                     name);

@@ -19,13 +19,13 @@ struct Item {
 /* Everything below `group`, in the order of names, without following links to other places. */
 std::vector<Item> list_items(const std::string& path, const std::string& group);
 
-/* All elements of a dataset of rank 0 or 1, or of an attribute: strings or numbers. */
+/* All elements of a dataset of rank 0 or 1, or of an attribute: strings or numbers. Whole numbers are strings of their
+   digits if one of them is no double. */
 struct Values {
   bool strings;
   bool boolean;
   bool whole; /* values that R's integers hold */
   std::vector<std::string> text;
-  std::vector<bool> missing;
   std::vector<double> numbers;
   std::vector<std::uint64_t> extents;
 };

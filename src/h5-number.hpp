@@ -76,7 +76,8 @@ const double most_exact = 9007199254740992.0;
 template <class T>
 inline bool loses(T x, std::true_type) {
   const double near = static_cast<double>(x);
-  if (near >= -most_exact && near <= most_exact) return false;
+  /* That number itself may have come from its neighbour. */
+  if (near > -most_exact && near < most_exact) return false;
   /* 2^63 and 2^64 themselves are outside of the types, and come from numbers just below. */
   if (near >= (std::numeric_limits<T>::is_signed ? 9223372036854775808.0 : 18446744073709551616.0)) {
     return true;

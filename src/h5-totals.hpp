@@ -152,9 +152,7 @@ struct Totals {
   template <class Whole>
   static double to_double(Whole x, bool* rounded) {
     const double near = static_cast<double>(x);
-    const double limit = 9007199254740992.0;
-    if ((near < -limit || near > limit) &&
-        static_cast<Int128>(near) != static_cast<Int128>(x)) {
+    if ((near <= -most_exact || near >= most_exact) && static_cast<Int128>(near) != static_cast<Int128>(x)) {
       *rounded = true;
     }
     return near;

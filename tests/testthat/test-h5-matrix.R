@@ -109,6 +109,11 @@ test_that("whole numbers above R's integers are right, or said to be rounded", {
     wide <- h5_matrix(path, "int64")[], "above 2\\^53", class = "regatta_warning_rounded"
   )
   expect_identical(wide, rbind(c(0, -2^63), c(2^53, 2^63), c(2^53, -2^53)))
+  # 2^53 + 1, the least that is no double, and its negative.
+  for (column in 1:2) {
+    expect_warning(h5_matrix(path, "int64")[3, column], class = "regatta_warning_rounded")
+    expect_warning(h5_col_sums(h5_matrix(path, "int64"), rows = 3, columns = column), class = "regatta_warning_rounded")
+  }
   expect_silent(expect_identical(h5_matrix(path, "int64-exact")[], matrix(c(0, 2^53))))
   expect_warning(expect_identical(h5_matrix(path, "uint64")[], matrix(c(0, 2^64))), "rounded")
   expect_identical(h5_matrix(path, "int32")[], matrix(c(NA, -1L, .Machine$integer.max)))

@@ -78,6 +78,31 @@ test_that("categories of AnnData are factors, in the present and the former enco
   expect_identical(h5_annotation(m, 1)$old, factor(c("y", "x"), c("x", "y")))
 })
 
+test_that("whole numbers that no double is are strings of their digits, as are names", {
+  skip_without_h5()
+  skip_if(!nzchar(h5_python()), "no Python with h5py")
+  path <- withr::local_tempfile(fileext = ".h5ad")
+  script <- paste(
+    "import h5py, sys, numpy as np", "f = h5py.File(sys.argv[1], 'w')", "f['X'] = np.zeros((3, 2))",
+    "f['obs/_index'] = np.array([2**53 + 1, -2**63, 100000], 'i8')", "f['obs/high'] = np.array([2**64 - 1, 0, 7], 'u8')",
+    "f['obs/fine'] = np.array([2**60, -2**63, 7], '>i8')", "f['obs/four'] = np.array([1, 100000, 7], 'i4')",
+    "f['var/_index'] = np.array([100000, 7], 'i4')", "f['obs/kind/codes'] = np.array([0, 1, 2], 'i8')",
+    "f['obs/kind/categories'] = np.array([2**53 + 1, 2**53, 2**53 + 1], 'i8')",
+    sep = "; "
+  )
+  expect_identical(system2(h5_python(), c("-c", shQuote(script), shQuote(path))), 0L)
+  m <- h5_matrix(path, "X")
+  index <- c("9007199254740993", "-9223372036854775808", "100000")
+  expect_identical(dimnames(m), list(c("100000", "7"), index))
+  cells <- expect_silent(h5_annotation(m, 2))
+  expect_identical(cells[["_index"]], index)
+  expect_identical(cells$high, c("18446744073709551615", "0", "7"))
+  expect_identical(cells$fine, c(2^60, -2^63, 7))
+  expect_identical(cells$four, c(1L, 100000L, 7L))
+  two <- c("9007199254740993", "9007199254740992")
+  expect_identical(cells$kind, factor(two[c(1, 2, 1)], two))
+})
+
 test_that("real files of 10x Genomics have names and annotations", {
   skip_without_h5()
   folder <- Sys.getenv("REGATTA_TEST_DATA")
