@@ -109,15 +109,38 @@ t.h5_matrix <- function(x) {
   h5_object(fields, class(x))
 }
 
-`[.h5_matrix` <- function(x, i, j, drop = TRUE) {
-  # One subscript, which may be empty, or two.
-  single <- nargs() - (!missing(drop)) < 3L
-  if (single && !missing(i)) {
-    abort_argument("i", i, "one of two subscripts: `m[i, j]`; a matrix in a file has no single ones")
+`[.h5_matrix` <- function(x, ..., drop = TRUE) {
+  at <- h5_subscripts(x, ...)
+  h5_part(x, at$rows, at$columns, h5_drops(drop) && at$count == 2L)
+}
+
+# Their names mean nothing, as in R: `m[j = 2, i = 1]` is row 2 of column 1. NULL for all.
+h5_subscripts <- function(x, ...) {
+  call <- parent.frame()
+  count <- ...length()
+  if (count == 1L && !missing(..1)) {
+    must <- "one of two subscripts: `m[i, j]`; a matrix in a file has no single ones"
+    abort_argument("i", ..1, must, call = call)
   }
-  rows <- if (missing(i)) NULL else h5_positions(i, x, 1L)
-  columns <- if (missing(j)) NULL else h5_positions(j, x, 2L)
-  h5_part(x, rows, columns, isTRUE(drop) && !single)
+  if (count > 2L) h5_subscript_error(sprintf("there are %d subscripts for a matrix, which has 2", count), x, call)
+  list(
+    rows = if (count == 2L && !missing(..1)) h5_positions(..1, x, 1L, call),
+    columns = if (count == 2L && !missing(..2)) h5_positions(..2, x, 2L, call), count = count
+  )
+}
+
+# Whatever is not FALSE.
+h5_drops <- function(drop) !isFALSE(as.logical(drop)[1L])
+
+`[[.h5_matrix` <- function(x, ..., exact = TRUE) {
+  if (...length() < 2L) h5_refuse_vector("a list", sys.call())
+  at <- h5_subscripts(x, ...)
+  if (length(at$rows) != 1L || length(at$columns) != 1L) {
+    what <- "`m[[i, j]]` is one element: one row and one column are to be chosen"
+    h5_subscript_error(what, x, rlang::current_env())
+  }
+  read <- if (inherits(x, "h5_sparse")) h5_sparse_part else function(...) h5_part(..., drop = FALSE)
+  as.vector(as.matrix(read(x, at$rows, at$columns)))
 }
 
 # NULL for all. Positions are whole numbers from 1 to the extent.
@@ -126,6 +149,7 @@ h5_positions <- function(index, x, k, call = rlang::caller_env()) {
   axis <- c("row", "column")[[k]]
   names <- dimnames(x)[[k]]
   if (is.factor(index)) index <- as.integer(index)
+  if (is.null(index)) index <- integer()
   if (is.character(index)) {
     found <- match(index, names)
     found[is.na(index) | !nzchar(index)] <- NA # no name, as R has it, also where there is one that looks like it
@@ -146,6 +170,7 @@ h5_positions <- function(index, x, k, call = rlang::caller_env()) {
   }
   if (anyNA(index)) h5_subscript_error(sprintf("a %s is `NA`", axis), x, call)
   index <- trunc(index)
+  if (any(index == -Inf)) h5_subscript_error(sprintf("there is no %s -Inf", axis), x, call)
   if (any(index < 0)) {
     if (any(index > 0)) h5_subscript_error("positive and negative subscripts are mixed", x, call)
     away <- unique(-index[index >= -extent & index < 0])

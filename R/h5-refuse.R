@@ -31,7 +31,6 @@ as.double.h5_matrix <- function(x, ...) h5_refuse_vector("a vector", sys.call())
 as.integer.h5_matrix <- as.double.h5_matrix
 as.logical.h5_matrix <- as.double.h5_matrix
 as.character.h5_matrix <- as.double.h5_matrix
-`[[.h5_matrix` <- function(x, ...) h5_refuse_vector("a list", sys.call())
 `$.h5_matrix` <- function(x, name) h5_refuse_vector("a list", sys.call())
 
 h5_refuse_vector <- function(kind, call) {
@@ -72,7 +71,6 @@ as.double.h5_sparse <- as.double.h5_matrix
 as.integer.h5_sparse <- as.integer.h5_matrix
 as.logical.h5_sparse <- as.logical.h5_matrix
 as.character.h5_sparse <- as.character.h5_matrix
-`[[.h5_sparse` <- `[[.h5_matrix`
 `$.h5_sparse` <- `$.h5_matrix`
 anyNA.h5_sparse <- anyNA.h5_matrix
 names.h5_sparse <- names.h5_matrix

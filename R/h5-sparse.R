@@ -114,16 +114,13 @@ h5_sparse_totals <- function(m, axes, what, call) {
   found[order(order)]
 }
 
-`[.h5_sparse` <- function(x, i, j, drop = TRUE) {
-  single <- nargs() - (!missing(drop)) < 3L
-  if (single && !missing(i)) {
-    abort_argument("i", i, "one of two subscripts: `m[i, j]`; a matrix in a file has no single ones")
-  }
-  rows <- if (missing(i)) NULL else h5_positions(i, x, 1L)
-  columns <- if (missing(j)) NULL else h5_positions(j, x, 2L)
-  part <- h5_sparse_part(x, rows, columns)
-  if (isTRUE(drop) && !single && any(dim(part) == 1L)) drop(as.matrix(part)) else part
+`[.h5_sparse` <- function(x, ..., drop = TRUE) {
+  at <- h5_subscripts(x, ...)
+  part <- h5_sparse_part(x, at$rows, at$columns)
+  if (h5_drops(drop) && at$count == 2L && any(dim(part) == 1L)) drop(as.matrix(part)) else part
 }
+
+`[[.h5_sparse` <- `[[.h5_matrix`
 
 as.matrix.h5_sparse <- function(x, ...) {
   as.matrix(h5_sparse_part(x, NULL, NULL))

@@ -62,6 +62,36 @@ test_that("subscripts choose as those of a matrix in memory", {
   expect_identical(unname(short[!same, , drop = FALSE]), matrix(0L, 0L, 4L))
 })
 
+test_that("subscripts are taken as R takes those of a matrix", {
+  skip_without_h5()
+  m <- h5_matrix(h5_file(files, "types.h5"), "fletcher/le-i4",
+    dimnames = list(paste0("r", 1:17), paste0("r", 1:23))
+  )
+  x <- h5_values_of(17, 23)
+  storage.mode(x) <- "integer"
+  dimnames(x) <- dimnames(m)
+  # Nothing but `o` is another object in the two.
+  same <- expression(
+    o[j = 2, i = 1], o[2, i = 1], o[i = 3, ], o[, i = 3], o[k = 1, 2], o[1, 2, drop = NA], o[1, 2, drop = 1],
+    o[1, , drop = 0], o[drop = FALSE], o[NULL, 1], o[2, NULL], o[1.9, 2.9], o[-1.9, 2], o[c(0.9, 1.1), -0.9],
+    o[[1, 2]], o[["r3", 4]], o[[j = 2, i = 1]], o[[2.9, 1.9]], o[[1, 2, exact = FALSE]], o[[17, 17]]
+  )
+  for (code in same) {
+    expect_identical(eval(code, list(o = m)), eval(code, list(o = x)), label = deparse(code))
+    expect_identical(eval(code, list(o = t(m))), eval(code, list(o = t(x))), label = deparse(code))
+  }
+  wrong <- expression(
+    o[1, 2, 3], o[, , 1], o[1, 2, ], o[1, 2, exact = TRUE], o[1, -Inf], o[[1, 2, 3]], o[[1:2, 1]], o[[0, 1]], o[[18, 1]],
+    o[[-1, 1]], o[[, 1]], o[["a", 1]], o[[NA, 1]]
+  )
+  for (code in wrong) {
+    expect_error(eval(code, list(o = m)), class = "regatta_error_h5", label = deparse(code))
+    if (!any(grepl("Inf", code))) expect_error(eval(code, list(o = x)), label = deparse(code))
+  }
+  expect_error(m[i = 1], class = "regatta_error_argument")
+  expect_match(conditionMessage(h5_error(m[1, 2, 3])), "there are 3 subscripts for a matrix, which has 2")
+})
+
 test_that("subscripts that lead outside are errors", {
   skip_without_h5()
   m <- h5_matrix(h5_file(files, "types.h5"), "fletcher/le-i4")

@@ -33,7 +33,7 @@ test_that("nothing of an object is taken for elements of its matrix", {
   expect_false(anyNA(h5_write(matrix(0, 0, 3), path, "z", .control = control)))
   refused <- expression(
     is.na(m), na.omit(m), unique(m), duplicated(m), unlist(m), c(m, m), as.list(m), as.vector(m), as.numeric(m),
-    as.double(m), as.integer(m), as.logical(m), as.character(m), m[[1]], m[[1, 2]], m$path, lapply(m, sum),
+    as.double(m), as.integer(m), as.logical(m), as.character(m), m[[1]], m[[]], m$path, lapply(m, sum),
     sapply(m, sum), vapply(m, sum, 1), mapply(sum, m), Reduce(`+`, m), par_lapply(m, sum), par_sapply(m, sum),
     matrix(m, 1), array(m, 6), factor(m), union(m, 1)
   )
