@@ -9,6 +9,7 @@ where_to_run <- function(on, control, call, inherit = FALSE) {
     return(list(on = if (!inherit) default_place(control$workers, call), control = control))
   }
   if (is_place(on)) {
+    if (inherits(on, "cluster")) check_nodes(on, name, call)
     return(list(on = on, control = control))
   }
   if (!is.numeric(on) || is.object(on)) {
@@ -64,6 +65,26 @@ is_place <- function(on) {
     }
   }
   FALSE
+}
+
+# A part of a cluster, as `cl[2:3]`, is one too; not every subscript gives one. Two workers cannot talk with one node.
+check_nodes <- function(on, name, call) {
+  nodes <- unclass(on)
+  again <- anyDuplicated(nodes)
+  wrong <- if (length(nodes) == 0L) {
+    "it has no node"
+  } else if (any(vapply(nodes, is.null, NA))) {
+    "it has nodes that are `NULL`"
+  } else if (again > 0L) {
+    sprintf("its nodes %d and %d are the same", match(nodes[again], nodes), again)
+  }
+  if (!is.null(wrong)) {
+    message <- sprintf("the cluster in `%s` cannot be used: %s.", name, wrong)
+    advice <- "A part of a cluster, as in `cl[1:2]`, must be of nodes that it has, each of them once."
+    signal_error(new_error(
+      "regatta_error_argument", message, argument = name, value = on, call = call, body = advice
+    ))
+  }
 }
 
 # Names under which other packages have the place.

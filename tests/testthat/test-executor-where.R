@@ -64,6 +64,24 @@ test_that("a cluster is a session's default too", {
   expect_identical(par_last()$executor, "cluster")
 })
 
+test_that("a part of a cluster must have nodes, each once, and a wrong one leaves the cluster as it is", {
+  withr::local_preserve_seed()
+  for (cluster in list(local_pool(2L), local_cluster(2L))) {
+    expect_snapshot(error = TRUE, {
+      par_lapply(1:2, identity, .on = cluster[0])
+      par_lapply(1:2, identity, .on = cluster[3])
+      par_lapply(1:2, identity, .on = cluster[c(2, 1, 2)])
+      par_call(1, .on = cluster[0])
+    })
+    expect_error(par_lapply(1:2, identity, .on = cluster[c(1, 1)]), class = "regatta_error_argument")
+    expect_identical(unlist(par_lapply(1:2, function(i) i, .on = cluster[2])), 1:2)
+    expect_identical(unlist(par_lapply(1:2, function(i) i, .on = cluster[2:1])), 1:2)
+    expect_identical(nrow(par_last()$workers), 2L)
+  }
+  withr::local_options(regatta.on = cluster[0])
+  expect_error(par_lapply(1:2, identity), "options(regatta.on = )", fixed = TRUE)
+})
+
 test_that("what is no place to run is refused in words, and an option by its name", {
   withr::local_preserve_seed()
   plan <- structure(function(...) NULL, class = c("multisession", "future", "function"))
@@ -89,5 +107,6 @@ test_that("what is no place to run is refused in words, and an option by its nam
 })
 
 test_that("nothing is left behind", {
+  end_servers()
   expect_no_detritus(detritus)
 })
