@@ -73,6 +73,37 @@ test_that("a short break of a link costs nothing", {
   expect_identical(pool_of(cluster)$hosts[[2L]]$life, 1)
 })
 
+test_that("a slow link or agent does what it can, and is not taken for one that is lost", {
+  skip_unless_command("tc")
+  host <- local_far_host()
+  cluster <- local_far_pair(host, deadline = 2)
+  agent <- agent_pids(cluster)[[2L]]
+  slow <- c("qdisc", "add", "dev", host$near, "root", "tbf", "rate", "1mbit", "burst", "32kbit", "latency", "400ms")
+  if (system2("tc", slow, stdout = FALSE, stderr = FALSE) != 0L) skip("no tbf here")
+  # It crosses the link in more than the deadline, while the agent is stopped now and then.
+  bytes <- withr::with_seed(1, as.raw(sample.int(256L, 5e5, TRUE) - 1L))
+  use <- function(i) {
+    while (i == 1L && !file.exists(done)) Sys.sleep(0.01)
+    if (Sys.getpid() == far) file.create(done)
+    list(Sys.getpid(), sum(as.integer(bytes)), runif(1))
+  }
+  done <- withr::local_tempfile()
+  environment(use) <- list2env(
+    list(bytes = bytes, done = done, far = cluster_status(cluster)$pid[[2L]]), parent = globalenv()
+  )
+  system(sprintf(
+    "(while [ ! -e %s ] && kill -STOP %d; do sleep 0.4; kill -CONT %d; sleep 0.4; done) 2>/dev/null &",
+    shQuote(done), agent, agent
+  ))
+  got <- par_lapply(1:12, use, .on = cluster, .control = on_remote(batch = 1L))
+  expect_identical(vapply(got, `[[`, 0, 3L), unlist(undisturbed()))
+  expect_identical(vapply(got, `[[`, 0L, 2L), rep(sum(as.integer(bytes)), 12L))
+  expect_setequal(vapply(got, `[[`, 0L, 1L), cluster_status(cluster)$pid)
+  expect_length(par_last()$tries$index, 0L)
+  expect_identical(pool_of(cluster)$hosts[[2L]]$life, 1)
+  tools::pskill(agent, tools::SIGCONT)
+})
+
 test_that("an agent that is stopped is given up, and ends when it goes on", {
   cluster <- local_shell_cluster(c(1, 1), deadline = 3)
   agent <- agent_pids(cluster)[[2L]]
@@ -236,6 +267,56 @@ test_that("workers whose step daemon of Slurm was killed end with their cluster"
   expect_gt(got$daemon, 1L)
   expect_identical(got$values, undisturbed())
   wait_until(!any(vapply(got$pids, is_running, NA)), 30)
+})
+
+test_that("a step of Slurm that is cancelled costs what its hosts were at, and they are started again", {
+  local_slurm()
+  env <- remote_env()
+  env[["TMPDIR"]] <- withr::local_tempdir("nodes-") # agents that are killed leave theirs
+  job <- function(rscript, env) {
+    cluster <- cluster_slurm(rscript = rscript, env = env, address = "127.0.0.1", timeout = 60, deadline = 4)
+    on.exit(parallel::stopCluster(cluster))
+    pool <- unclass(cluster)[[1L]]$pool
+    # by their own word: a step has the number that Slurm gave to the processes of its tasks
+    steps <- function() unlist(parallel::clusterCall(cluster, Sys.getenv, "SLURM_STEP_ID"))
+    lives <- function() vapply(pool$hosts, `[[`, 0, "life")
+    map <- function(step) {
+      cancel <- sprintf("%s.%s", Sys.getenv("SLURM_JOB_ID"), step)
+      done <- FALSE
+      withCallingHandlers(
+        par_lapply(1:12, function(i) {
+          if (i == 3L) message("cancel")
+          Sys.sleep(0.1)
+          runif(1)
+        }, .on = cluster, .control = par_control(seed = 1L, progress = FALSE, dump = "no", retries = 5, batch = 1L)),
+        message = function(m) {
+          if (!done && grepl("cancel", conditionMessage(m))) system2("scancel", cancel)
+          done <<- TRUE
+          invokeRestart("muffleMessage")
+        }
+      )
+    }
+    ready <- function() {
+      while (!all(cluster_status(cluster)$state == "idle")) Sys.sleep(0.1)
+    }
+    first <- steps()
+    both <- map(first[[1L]])
+    ready()
+    before <- list(steps = steps(), lives = lives())
+    one <- map(before$steps[[2L]])
+    ready()
+    list(first = first, values = list(both, one), before = before, lives = lives())
+  }
+  got <- fault_run(
+    job, list(rscript = remote_rscript(), env = env),
+    wrap = c("salloc", "-Q", "-N2", "-n2"), timeout = 180
+  )$value
+  expect_identical(got$values, list(undisturbed(), undisturbed()))
+  # One step had brought both; each was started again by one of its own.
+  expect_identical(got$first[[1L]], got$first[[2L]])
+  expect_identical(got$before$lives, c(2, 2))
+  expect_false(got$before$steps[[1L]] == got$before$steps[[2L]])
+  expect_identical(got$lives, c(2, 3))
 })
 
 test_that("nothing is left behind", {
