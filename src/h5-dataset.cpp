@@ -198,7 +198,7 @@ Facts read_facts(const Library& library, const FileId& file, const DatasetId& da
   facts.path = path;
   facts.name = name;
   const TypeId type(H5Dget_type(dataset.get()));
-  if (!type.valid()) throw failure(place(path, name) + ": " + library.reason(), path, name);
+  if (!type.valid()) throw library.failed(place(path, name) + " cannot be read", path, name);
   if (!number_type_of(dataset.get(), type.get(), &facts.number)) {
     throw failure(place(path, name) + " holds " + class_words(H5Tget_class(type.get())) +
                       ", no numbers that R has a type for",
@@ -213,7 +213,7 @@ Facts read_facts(const Library& library, const FileId& file, const DatasetId& da
   H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr);
   facts.extents.assign(extents.begin(), extents.begin() + rank);
   const ListId list(H5Dget_create_plist(dataset.get()));
-  if (!list.valid()) throw failure(place(path, name) + ": " + library.reason(), path, name);
+  if (!list.valid()) throw library.failed(place(path, name) + " cannot be read", path, name);
   switch (H5Pget_layout(list.get())) {
     case H5D_COMPACT: facts.layout = Layout::compact; break;
     case H5D_CONTIGUOUS: facts.layout = Layout::contiguous; break;

@@ -40,39 +40,45 @@ ListId access_list(bool locks) {
   return list;
 }
 
+/* What is at `path` if it is no regular file, or "". Nothing else is opened: that alone may do something, or never
+   end, and libhdf5 takes devices for files and loses its footing. */
+std::string other_kind(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return "";
+  return S_ISDIR(info.st_mode) ? "it is a folder" : "it is a device, a pipe or a socket, no regular file";
+}
+
 /* Why the system does not let the file be read, or "". */
 std::string system_reason(const std::string& path) {
+  const std::string kind = other_kind(path);
+  if (!kind.empty()) return kind;
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return std::strerror(errno);
   struct stat info;
-  std::string reason;
-  if (fstat(fd, &info) != 0) {
-    reason = std::strerror(errno);
-  } else if (!S_ISREG(info.st_mode)) {
-    reason = S_ISDIR(info.st_mode) ? "it is a folder" : "it is no regular file";
-  } else if (info.st_size == 0) {
-    reason = "it is empty";
-  }
+  const bool empty = fstat(fd, &info) == 0 && info.st_size == 0;
   close(fd);
-  return reason;
+  return empty ? "it is empty" : "";
 }
 
 bool mentions(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
 
-[[noreturn]] void fail_open(const std::string& path, const std::string& reason) {
-  std::string advice;
+/* What to do about a reason of the library's. */
+std::string advice_on(const std::string& reason) {
   if (mentions(reason, "unable to lock file") || mentions(reason, "already open for")) {
-    advice = "Another process has the file open for writing: wait until it closes it, or set "
-             "Sys.setenv(HDF5_USE_FILE_LOCKING = \"FALSE\") to read it all the same.";
-  } else if (mentions(reason, "bad superblock version") || mentions(reason, "bad version number")) {
-    advice = "It may have been written by a newer libhdf5 than the one regatta was built with: "
-             "write it with `libver = \"v110\"`, or install regatta with a newer libhdf5.";
-  } else if (mentions(reason, "truncated file")) {
-    advice = "The file is shorter than it says: copy it anew.";
+    return "Another process has the file open: wait until it closes it, or, to read it all the same, set "
+           "Sys.setenv(HDF5_USE_FILE_LOCKING = \"FALSE\").";
   }
-  throw failure("cannot open " + path + ": " + reason, path, "", advice);
+  if (mentions(reason, "bad superblock version") || mentions(reason, "bad version number")) {
+    return "It may have been written by a newer libhdf5 than the one regatta was built with: "
+           "write it with `libver = \"v110\"`, or install regatta with a newer libhdf5.";
+  }
+  if (mentions(reason, "truncated file")) return "The file is shorter than it says: copy it anew.";
+  if (mentions(reason, "No space left on device")) return "Make room on the disk, or choose another one.";
+  if (mentions(reason, "Permission denied") || mentions(reason, "Read-only file system")) return "";
+  return "These are libhdf5's words. Where they speak of what is in the file, it is damaged, or was being written when "
+         "it was read or copied: copy it anew.";
 }
 
 /* The part of `name` that exists, and what there is in it. */
@@ -127,10 +133,10 @@ std::string what_exists(const FileId& file, const std::string& name) {
       }
     }
     throw failure(place(path, name) + " is a link to " + target + ", which cannot be opened: " + reason,
-                  path, name);
+                  path, name, "Put back what it leads to, or take the link out of the file.");
   }
   if (H5Oexists_by_name(file.get(), at, H5P_DEFAULT) > 0) {
-    throw failure(place(path, name) + " cannot be opened: " + reason, path, name);
+    throw failure(place(path, name) + " cannot be opened: " + reason, path, name, advice_on(reason));
   }
   throw failure("there is no `" + name + "` in " + path, path, name, what_exists(file, name) + ".");
 }
@@ -152,7 +158,19 @@ Library::~Library() {
 std::string Library::reason() const {
   std::string text;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, note_reason, &text);
+  /* Of a call of the system it tells the time, the descriptor and more. */
+  const std::string words = "error message = '";
+  const std::size_t at = text.find(words);
+  if (at != std::string::npos) {
+    const std::string error = text.substr(at + words.size());
+    text = text.substr(0, text.find_first_of(":,")) + ": " + error.substr(0, error.find('\''));
+  }
   return text.empty() ? "libhdf5 gives no reason" : text;
+}
+
+Failure Library::failed(const std::string& what, const std::string& path, const std::string& name) const {
+  const std::string why = reason();
+  return failure(what + ": " + why, path, name, advice_on(why));
 }
 
 std::string place(const std::string& path, const std::string& name) {
@@ -186,7 +204,32 @@ FileId open_file(const Library& library, const std::string& path) {
   if (H5Fis_hdf5(path.c_str()) == 0) {
     throw failure("cannot open " + path + ": it is no HDF5 file", path);
   }
-  fail_open(path, why);
+  throw failure("cannot open " + path + ": " + why, path, "", advice_on(why));
+}
+
+FileId open_to_write(const Library& library, const std::string& path) {
+  const std::string kind = other_kind(path);
+  if (!kind.empty()) {
+    throw failure("cannot write to " + path + ": " + kind, path, "", "Give the name of an HDF5 file, or a new name.");
+  }
+  FileId file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+  if (file.valid()) return file;
+  const Failure failed = library.failed("cannot open " + path + " for writing", path);
+  if (H5Fis_hdf5(path.c_str()) == 0) {
+    throw failure("cannot write to " + path + ": it is no HDF5 file", path, "", "Give the name of one, or a new name.");
+  }
+  throw failed;
+}
+
+std::string in_the_way(const FileId& file, const std::string& name) {
+  for (std::size_t at = name.find('/', 1); at != std::string::npos; at = name.find('/', at + 1)) {
+    const std::string part = name.substr(0, at);
+    if (part.back() == '/') continue;
+    if (H5Lexists(file.get(), part.c_str(), H5P_DEFAULT) <= 0) return "";
+    const ObjectId object(H5Oopen(file.get(), part.c_str(), H5P_DEFAULT));
+    if (!object.valid() || H5Iget_type(object.get()) != H5I_GROUP) return "`" + part + "` is no group";
+  }
+  return "";
 }
 
 ObjectId open_object(const Library& library, const FileId& file, const std::string& path,
@@ -210,7 +253,7 @@ DatasetId open_dataset(const Library& library, const FileId& file, const std::st
   }
   DatasetId dataset(H5Dopen2(file.get(), name.c_str(), H5P_DEFAULT));
   if (!dataset.valid()) {
-    throw failure(place(path, name) + " cannot be opened: " + library.reason(), path, name);
+    throw library.failed(place(path, name) + " cannot be opened", path, name);
   }
   return dataset;
 }

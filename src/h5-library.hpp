@@ -32,8 +32,10 @@ class Library {
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
 
-  /* The reason of the last failed call, as the library's innermost function gave it. */
+  /* The reason of the last failed call, as the library's innermost function gave it; what has failed for that reason,
+     with what to do. */
   std::string reason() const;
+  Failure failed(const std::string& what, const std::string& path, const std::string& name = "") const;
 
  private:
   H5E_auto2_t print_;
@@ -71,8 +73,12 @@ using TypeId = Id<H5Tclose>;
 using ListId = Id<H5Pclose>;
 using AttributeId = Id<H5Aclose>;
 
-/* Opens a file for reading. */
+/* Opens a file for reading, or for both. */
 FileId open_file(const Library& library, const std::string& path);
+FileId open_to_write(const Library& library, const std::string& path);
+
+/* What of `name` exists and is no group, so that nothing can be made below it, in words, or "". */
+std::string in_the_way(const FileId& file, const std::string& name);
 
 /* Opens what `name` leads to in the file, through links of any kind. */
 DatasetId open_dataset(const Library& library, const FileId& file, const std::string& path,

@@ -180,7 +180,7 @@ std::vector<Item> list_items(const std::string& path, const std::string& group) 
   }
   const herr_t status = H5Lvisit(top.get(), H5_INDEX_NAME, H5_ITER_INC, visit_link_c, &visit);
   if (visit.error) std::rethrow_exception(visit.error);
-  if (status < 0) throw failure("cannot list " + place(path, group) + ": " + library.reason(), path, group);
+  if (status < 0) throw library.failed("cannot list " + place(path, group), path, group);
   return items;
 }
 
@@ -210,7 +210,7 @@ bool read_values(const std::string& path, const std::string& name, const std::st
   const hssize_t count = H5Sget_simple_extent_npoints(space.get());
   const int rank = H5Sget_simple_extent_ndims(space.get());
   if (!type.valid() || count < 0 || rank < 0 || static_cast<std::uint64_t>(count) > most_values) {
-    throw failure(what + " cannot be read: " + library.reason(), path, name);
+    throw library.failed(what + " cannot be read", path, name);
   }
   std::vector<hsize_t> extents(static_cast<std::size_t>(rank) + 1);
   H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr);
@@ -235,7 +235,7 @@ bool read_values(const std::string& path, const std::string& name, const std::st
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::runtime_error&) {
-    throw failure(what + " cannot be read: " + library.reason(), path, name);
+    throw library.failed(what + " cannot be read", path, name);
   }
   return true;
 }

@@ -37,12 +37,6 @@ hid_t file_type(Type type) {
   }
 }
 
-FileId open_to_write(const Library& library, const std::string& path) {
-  FileId file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
-  if (!file.valid()) throw failure("cannot open " + path + " for writing: " + library.reason(), path);
-  return file;
-}
-
 [[noreturn]] void refuse(double x) {
   char words[48] = "a missing value";
   if (!std::isnan(x)) std::snprintf(words, sizeof words, "the value %.15g", x);
@@ -162,7 +156,7 @@ void create_dataset(const std::string& path, const std::string& name, const Plan
   const bool created = stat(path.c_str(), &info) != 0;
   FileId file = created ? FileId(H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT))
                          : open_to_write(library, path);
-  if (!file.valid()) throw failure("cannot create " + path + ": " + library.reason(), path);
+  if (!file.valid()) throw library.failed("cannot create " + path, path);
   const hsize_t extents[2] = {plan.extent[0], plan.extent[1]}, chunk[2] = {plan.chunk[0], plan.chunk[1]};
   const SpaceId space(H5Screate_simple(2, extents, nullptr));
   const ListId list(H5Pcreate(H5P_DATASET_CREATE)), links(H5Pcreate(H5P_LINK_CREATE));
@@ -173,11 +167,13 @@ void create_dataset(const std::string& path, const std::string& name, const Plan
   const DatasetId dataset(H5Dcreate2(file.get(), name.c_str(), file_type(plan.type), space.get(), links.get(),
                                      list.get(), H5P_DEFAULT));
   if (!dataset.valid()) {
-    const std::string reason = library.reason();
+    const std::string what = "cannot create " + place(path, name);
+    const Failure failed = library.failed(what, path, name);
+    const bool there = library.reason().find("name already exists") != std::string::npos;
+    const std::string other = there ? "it exists" : in_the_way(file, name);
     if (created) unlink(path.c_str());
-    const bool there = reason.find("name already exists") != std::string::npos;
-    throw failure("cannot create " + place(path, name) + ": " + (there ? "it exists" : reason), path, name,
-                  there ? "Choose another name, or remove the file." : "");
+    if (other.empty()) throw failed;
+    throw failure(what + ": " + other, path, name, "Choose another name, or remove the file.");
   }
 }
 
@@ -228,11 +224,11 @@ void put_chunks(const std::string& path, const std::string& name, const std::uin
   for (std::size_t k = 0; k < chunks.size(); ++k) {
     const hsize_t offset[2] = {(at[0] + k / count[1]) * chunk[0], (at[1] + k % count[1]) * chunk[1]};
     if (H5Dwrite_chunk(dataset.get(), H5P_DEFAULT, 0, offset, chunks[k].size, chunks[k].data) < 0) {
-      throw failure("cannot write to " + place(path, name) + ": " + library.reason(), path, name);
+      throw library.failed("cannot write to " + place(path, name), path, name);
     }
   }
   if (H5Fflush(file.get(), H5F_SCOPE_LOCAL) < 0) {
-    throw failure("cannot write to " + place(path, name) + ": " + library.reason(), path, name);
+    throw library.failed("cannot write to " + place(path, name), path, name);
   }
 }
 

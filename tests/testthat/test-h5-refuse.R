@@ -131,6 +131,44 @@ test_that("what cannot be opened or written says why", {
   expect_match(says(h5_matrix(short, "x")), "truncated file.*copy it anew")
 })
 
+test_that("nothing but a file is written to or read", {
+  skip_without_h5()
+  folder <- withr::local_tempdir()
+  one <- par_control(workers = 1L, seed = FALSE)
+  text <- file.path(folder, "text")
+  writeLines("no HDF5", text)
+  pipe <- file.path(folder, "pipe")
+  expect_identical(system2("mkfifo", shQuote(pipe)), 0L)
+  for (path in c("/dev/null", "/dev/full", pipe)) {
+    expect_match(says(h5_write(matrix(1), path, "x", .control = one)), "cannot write to .*: it is a device, .*new name")
+    expect_match(says(h5_matrix(path, "x")), "cannot open .*: it is a device, a pipe")
+  }
+  expect_match(says(h5_write(matrix(1), folder, "x", .control = one)), "cannot write to .*: it is a folder")
+  expect_match(says(h5_write(matrix(1), text, "x", .control = one)), "cannot write to .*: it is no HDF5 file.*new name")
+  expect_identical(readLines(text), "no HDF5")
+})
+
+test_that("what libhdf5 says comes with file, name and advice", {
+  skip_without_h5()
+  folder <- withr::local_tempdir()
+  one <- par_control(workers = 1L, seed = FALSE)
+  path <- file.path(folder, "a.h5")
+  h5_write(matrix(1), path, "a/b", .control = one)
+  expect_match(says(h5_write(matrix(1), path, "a/b/c/d", .control = one)),
+    "cannot create `a/b/c/d` in .*a.h5: `a/b` is no group\nChoose another name")
+  expect_match(says(h5_write(matrix(1), path, "a/b", .control = one)), "it exists\nChoose another name")
+  skip_if(!nzchar(h5_python()), "no Python with h5py")
+  # The header of the dataset is gone.
+  script <- withr::local_tempfile(lines = c(
+    "import h5py, sys", "with h5py.File(sys.argv[1], 'r') as f:", "    at = h5py.h5o.get_info(f['a/b'].id).addr",
+    "with open(sys.argv[1], 'r+b') as f:", "    f.seek(at)", "    f.write(b'x' * 40)"
+  ))
+  expect_identical(system2(h5_python(), shQuote(c(script, path))), 0L)
+  for (read in expression(h5_matrix(path, "a/b"), h5_write(matrix(1), path, "a/b", .control = one))) {
+    expect_match(says(eval(read)), "`a/b` in .*a.h5.*\n(These are libhdf5's words.*copy it anew|Choose another name)")
+  }
+})
+
 test_that("mistakes are errors of the call that the user has made", {
   skip_without_h5()
   m <- h5_matrix(h5_file(files, "types.h5"), "fletcher/le-i4")
