@@ -53,6 +53,7 @@ checkpoint_reason <- function(failure) {
     owner = "it belongs to another user",
     foreign = "its file regatta.log is no log of this package, or all of it is damaged",
     mode = "other users may write to it",
+    removed = "its files have been removed",
     if (failure$errno > 0L) .Call(ffi_system_message, failure$errno) else failure$operation
   )
 }

@@ -183,12 +183,19 @@ checkpoint_take <- function(run, indices) {
   indices[run$status[indices] == element_states[["pending"]]]
 }
 
+# What workers are told of the settings: warnings belong to values, also to those of a call that drops them.
+checkpoint_control <- function(control) {
+  if (!is.null(control$checkpoint) && control$warnings == "drop") control$warnings <- "relay"
+  control
+}
+
 # A warning belongs to the value, and is given again with it.
 checkpoint_tell <- function(run, event) {
   point <- run$checkpoint
   if (!is.null(point) && event$kind == "warning") {
     key <- as.character(event$index)
     if (inherits(event$cnd, "regatta_fate")) event$cnd$fate$record <- NULL
+    if (event$type == "suppressed") event$most <- run$control$max_conditions # that of a later call may be another
     point$told[[key]] <- c(point$told[[key]], list(event))
   }
 }
@@ -275,6 +282,7 @@ checkpoint_close <- function(run) {
       end = tasks$end[left], bytes = tasks$bytes[left], try = tasks$tries[left]
     ))
   }
-  if (is.finite(point$due)) log_sync(point$log)
+  wrote <- if (is.finite(point$due)) log_sync(point$log)
+  if (is_log_failure(wrote)) checkpoint_fail(run, NULL, wrote)
   run$checkpoint <- NULL
 }

@@ -13,7 +13,6 @@ log_open <- function(folder, write) {
   if (is_log_failure(got)) {
     return(got)
   }
-  if (write) log_write_holder(folder)
   list(
     folder = folder, pointer = got$pointer, damaged = got$damaged,
     records = list2DF(got[c("type", "key", "index", "offset", "size")])
@@ -27,12 +26,7 @@ is_log <- function(folder) file.exists(file.path(folder, "regatta.log"))
 
 is_log_failure <- function(x) is.list(x) && identical(names(x), c("operation", "errno", "holder"))
 
-# Who has the lock, for processes elsewhere that do not get it. Not in the file of the lock, which nobody else may open.
-log_write_holder <- function(folder) {
-  text <- sprintf("process %d on %s", Sys.getpid(), Sys.info()[["nodename"]])
-  suppressWarnings(try(writeLines(text, file.path(folder, "regatta.holder")), silent = TRUE))
-}
-
+# Who has the lock, in words.
 log_holder <- function(folder) {
   path <- file.path(folder, "regatta.holder")
   text <- if (file.exists(path)) tryCatch(readLines(path, n = 1L, warn = FALSE), error = function(e) character())

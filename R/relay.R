@@ -135,9 +135,10 @@ relay_condition <- function(run, event) {
 relay_suppressed <- function(run, event) {
   relay <- run$relay
   relay$counts[["suppressed"]] <- relay$counts[["suppressed"]] + event$count
+  most <- if (is.null(event$most)) run$control$max_conditions else event$most # one that a checkpoint has kept
   text <- sprintf(
     "%s%.0f more %ss (`max_conditions` is %.0f)",
-    relay_prefix(run, event$index), event$count, event$kind, run$control$max_conditions
+    relay_prefix(run, event$index), event$count, event$kind, most
   )
   cnd <- if (event$kind == "warning") {
     simpleWarning(text)

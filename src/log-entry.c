@@ -18,6 +18,9 @@ static SEXP failure(const char *operation, int errnum, pid_t holder) {
   return list;
 }
 
+/* Of what was written to a log: by errno, which says whether it is there. */
+static SEXP lost(const char *operation) { return failure(errno == ENOENT ? "removed" : operation, errno, 0); }
+
 static void log_finalize(SEXP pointer) {
   rg_log *log = R_ExternalPtrAddr(pointer);
   R_ClearExternalPtr(pointer);
@@ -122,7 +125,7 @@ SEXP ffi_log_append(SEXP log, SEXP type, SEXP key, SEXP index, SEXP payload) {
     char two[3] = {text[2 * i], text[2 * i + 1], 0};
     header.key[i] = (uint8_t)strtoul(two, NULL, 16);
   }
-  if (rg_log_append(log_borrow(log), &header, RAW(payload)) < 0) return failure("write", errno, 0);
+  if (rg_log_append(log_borrow(log), &header, RAW(payload)) < 0) return lost("write");
   return Rf_ScalarLogical(TRUE);
 }
 
@@ -143,7 +146,7 @@ SEXP ffi_log_read(SEXP log, SEXP offset, SEXP size) {
 }
 
 SEXP ffi_log_sync(SEXP log) {
-  return rg_log_sync(log_borrow(log)) < 0 ? failure("fsync", errno, 0) : Rf_ScalarLogical(TRUE);
+  return rg_log_sync(log_borrow(log)) < 0 ? lost("fsync") : Rf_ScalarLogical(TRUE);
 }
 
 SEXP ffi_log_close(SEXP log) {

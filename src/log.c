@@ -1,8 +1,12 @@
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "log.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +25,21 @@ struct rg_log {
   rg_log *next;
 };
 
-/* The logs of this process that it writes to. A forked child has a copy, which is of its parent's. */
+/* The logs of this process that it writes to. A forked child has a copy of the list, of its parent's logs. */
 static rg_log *open_logs;
+
+/* The parent's lock would last as long as the child. Only calls that are safe in a child of threads. */
+static void close_in_child(void) {
+  for (rg_log *log = open_logs; log; log = log->next) {
+    rg_fd_close(&log->fd);
+    rg_fd_close(&log->lock);
+  }
+}
+
+static void watch_forks(void) {
+  static int watched;
+  if (!watched) watched = pthread_atfork(NULL, NULL, close_in_child) == 0;
+}
 
 static rg_log *fail(rg_log *log, rg_log_failure *failure, const char *operation, int errnum) {
   failure->operation = operation;
@@ -62,12 +79,50 @@ static int is_open_here(const struct stat *info) {
   return 0;
 }
 
+static int set_lock(int fd) {
+  struct flock want = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+#ifdef F_OFD_SETLK
+  if (fcntl(fd, F_OFD_SETLK, &want) == 0) return 0;
+  if (errno != EINVAL) return -1; /* that of kernels and file systems without them */
+#endif
+  return fcntl(fd, F_SETLK, &want);
+}
+
+/* A child that was forked just now may not have come to close its descriptor of the same open file. */
+static void give_lock_back(int fd) {
+#ifdef F_OFD_SETLK
+  struct flock none = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
+  (void)fcntl(fd, F_OFD_SETLK, &none);
+#else
+  (void)fd;
+#endif
+}
+
+/* 0: the system cannot say. */
+static pid_t lock_holder(int fd) {
+  struct flock want = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  if (fcntl(fd, F_GETLK, &want) < 0 || want.l_type == F_UNLCK) return 0;
+  return want.l_pid > 0 ? want.l_pid : 0; /* -1: of an open file */
+}
+
+/* For processes elsewhere that do not get the lock. It can do without. */
+static void write_holder(const char *folder) {
+  char host[256] = "", text[320];
+  struct stat info;
+  int fd = open_file(folder, RG_LOG_HOLDER, O_WRONLY | O_CREAT, &info);
+  if (fd < 0) return;
+  (void)gethostname(host, sizeof host - 1);
+  int size = snprintf(text, sizeof text, "process %ld on %s\n", (long)getpid(), host);
+  if (fchmod(fd, 0600) == 0 && rg_fd_resize(fd, 0) == 0) (void)rg_fd_pwrite_all(fd, text, (size_t)size, 0);
+  close(fd);
+}
+
 /* Whether the lock is had; else *failure. */
 static int take_lock(rg_log *log, const char *folder, rg_log_failure *failure) {
   char path[PATH_MAX];
   struct stat info;
   failure->holder = 0;
-  /* By name: to close a descriptor of it would give the lock back. */
+  /* By name: to close a descriptor of it would give a lock of the process back. */
   snprintf(path, sizeof path, "%s/" RG_LOG_LOCK, folder);
   if (stat(path, &info) == 0 && is_open_here(&info)) {
     failure->holder = getpid();
@@ -81,13 +136,13 @@ static int take_lock(rg_log *log, const char *folder, rg_log_failure *failure) {
   }
   log->device = info.st_dev;
   log->inode = info.st_ino;
-  struct flock want = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-  if (fcntl(log->lock, F_SETLK, &want) < 0) {
+  if (set_lock(log->lock) < 0) {
     int errnum = errno;
-    if (fcntl(log->lock, F_GETLK, &want) == 0 && want.l_type != F_UNLCK) failure->holder = want.l_pid;
+    failure->holder = lock_holder(log->lock);
     fail(NULL, failure, "lock", errnum);
     return 0;
   }
+  write_holder(folder);
   return 1;
 }
 
@@ -111,6 +166,7 @@ rg_log *rg_log_open(const char *folder, int write, rg_log_failure *failure) {
   if (fault) return fail(log, failure, fault, 0);
   if (!S_ISREG(info.st_mode)) return fail(log, failure, "open", EINVAL);
   if (write) {
+    watch_forks();
     log->next = open_logs;
     open_logs = log;
   }
@@ -126,7 +182,10 @@ void rg_log_close(rg_log *log) {
     }
   }
   if (log->fd >= 0) close(log->fd);
-  if (log->lock >= 0) close(log->lock);
+  if (log->lock >= 0) {
+    if (log->owner == getpid()) give_lock_back(log->lock);
+    close(log->lock);
+  }
   free(log);
 }
 
@@ -229,6 +288,15 @@ int rg_log_scan(rg_log *log, rg_log_found *found, void *data, int64_t *damaged) 
   return status;
 }
 
+/* What is written to a file without a name is lost. */
+static int is_removed(const rg_log *log) {
+  struct stat info;
+  if (fstat(log->fd, &info) < 0) return 1;
+  if (info.st_nlink > 0) return 0;
+  errno = ENOENT;
+  return 1;
+}
+
 int rg_log_append(rg_log *log, rg_log_header *header, const void *payload) {
   if (!log->may_write || log->owner != getpid()) {
     errno = EPERM;
@@ -239,6 +307,7 @@ int rg_log_append(rg_log *log, rg_log_header *header, const void *payload) {
   header->unused = 0;
   header->payload_sum = rg_checksum(payload, header->size);
   header->header_sum = sum_of_header(header);
+  if (is_removed(log)) return -1;
   size_t size = sizeof *header + header->size;
   char *record = malloc(size);
   if (!record) return -1;
@@ -258,6 +327,7 @@ int rg_log_append(rg_log *log, rg_log_header *header, const void *payload) {
 }
 
 int rg_log_sync(rg_log *log) {
+  if (is_removed(log)) return -1;
 #ifdef __linux__
   return fdatasync(log->fd);
 #else

@@ -6,15 +6,16 @@
 #include <sys/types.h>
 
 /*
- * A log is a folder with a file of records that is only appended to, a lock, and files for what is too
- * large for a record. A record is whole or is none: its header tells where in the file it stands, how
+ * A log is a folder with a file of records that is only appended to, a lock, a note of who has it, and files for
+ * what is too large for a record. A record is whole or is none: its header tells where in the file it stands, how
  * long it is and the checksums of both, so that after damaged bytes, or a record that was cut off, the
  * next whole record is found, and bytes within a value that look like a record are not taken for one.
  *
- * One process at a time writes to a log. Its lock is one of fcntl(): the system gives it back when the
- * process ends, however it ends, and no child has it. Such a lock is lost when its process closes
- * any descriptor of the file, so that nothing else ever opens it; that two logs of one
- * process exclude each other is seen to by a list of those that are open.
+ * One process at a time writes to a log. Its lock is one of fcntl() that belongs to the open file (F_OFD_SETLK):
+ * the system gives it back when the last descriptor of that is closed, so when the process ends, however it ends.
+ * Children close theirs as soon as they are forked. Where there are no such locks it is one of the process,
+ * which is lost when that closes any descriptor of the file, as it does that copies the folder. Either way
+ * two logs of one process exclude each other by a list of those that are open.
  */
 
 /* Numbers are in the machine's own order. */
@@ -35,6 +36,7 @@ typedef struct {
 /* The files of a log. */
 #define RG_LOG_NAME "regatta.log"
 #define RG_LOG_LOCK "regatta.lock"
+#define RG_LOG_HOLDER "regatta.holder" /* one line of text, for the user alone */
 
 typedef struct rg_log rg_log;
 
@@ -59,13 +61,13 @@ typedef void rg_log_found(void *data, const rg_log_header *header);
 int rg_log_scan(rg_log *log, rg_log_found *found, void *data, int64_t *damaged);
 
 /* Appends a record: mark, offset and checksums of *header are set here. -1 with errno: nothing was
-   appended. */
+   appended; ENOENT: the file has been removed. */
 int rg_log_append(rg_log *log, rg_log_header *header, const void *payload);
 
 /* Reads a payload of `size` bytes whose header stands at `offset`. -1 with errno: EBADMSG if it is damaged. */
 int rg_log_read(rg_log *log, uint64_t offset, void *payload, size_t size);
 
-/* What has been appended survives the end of the machine from now on. */
+/* What has been appended survives the end of the machine from now on. -1 with errno, ENOENT as above. */
 int rg_log_sync(rg_log *log);
 
 /* A file beside the records, written under another name and given its own when it is safe on the disk:

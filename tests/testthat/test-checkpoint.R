@@ -169,6 +169,39 @@ test_that("warnings belong to a value and are given again; messages and output a
   expect_identical(log$warnings[order(log$index)], c(1, 2, 3))
 })
 
+test_that("warnings that a call drops are kept, and those that were too many are counted as they were", {
+  dir <- folder()
+  talk <- function(i) for (k in 1:5) warning("w", k)
+  told <- function(...) {
+    control <- going(dir, workers = 1L, ...)
+    suppressMessages(testthat::capture_warnings(par_lapply(1L, talk, .control = control)))
+  }
+  expect_identical(told(warnings = "drop", max_conditions = 2L), character())
+  expected <- c("1: w1", "1: w2", "1: 3 more warnings (`max_conditions` is 2)")
+  expect_identical(told(max_conditions = 4L), expected)
+  expect_identical(told(warnings = "drop"), character())
+  expect_identical(told(), expected)
+})
+
+test_that("a folder that is removed while a call writes to it is told of", {
+  dir <- folder()
+  one <- function(i, dir) {
+    if (i == 2) unlink(dir, recursive = TRUE)
+    i
+  }
+  w <- expect_warning(
+    got <- par_lapply(1:3, one, dir = dir, .control = going(dir, workers = 1L)),
+    "its files have been removed", class = "regatta_warning_checkpoint"
+  )
+  expect_identical(w$errno, 2L)
+  expect_identical(got, as.list(1:3))
+  stream <- par_stream(1:2, function(i) i, .control = going(folder2 <- folder(), workers = 1L))
+  par_next(stream)
+  wait_until(nrow(par_log(folder2)) >= 1L)
+  unlink(folder2, recursive = TRUE)
+  expect_warning(par_next(stream), "its files have been removed", class = "regatta_warning_checkpoint")
+})
+
 test_that("warnings that are given again name the element as it stands in the later call", {
   dir <- folder()
   warn_of <- function(X) {
@@ -621,8 +654,11 @@ test_that("two calls on one folder exclude each other, in one session, in its wo
   }
   stream <- par_stream(1:3, function(i) i, .control = control)
   taken(par_lapply(1:3, sqrt, .control = control), "in use by another call of this session")
-  # To look into it gives no lock back.
+  # To look into it, or to copy it, gives no lock back.
   par_log(dir)
+  copied <- file.copy(list.files(dir, full.names = TRUE), withr::local_tempdir())
+  expect_true(all(copied))
+  expect_identical(format(file.info(list.files(dir, full.names = TRUE))$mode), rep("600", length(copied)))
   other <- local_session(function(dir) {
     tryCatch(
       par_lapply(1:3, sqrt, .control = par_control(checkpoint = dir, progress = FALSE)),

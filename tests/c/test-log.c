@@ -1,0 +1,318 @@
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "log.h"
+#include "single-step.h"
+
+/* A log loses no whole record, takes nothing else for one, and is written to by one process at a time. */
+
+enum { FILE_MAX = 1 << 16, RECORDS_MAX = 64, PAYLOAD_MAX = 4096 };
+
+static char folder[64];
+
+static const char *path_of(const char *name) {
+  static char path[128];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  return path;
+}
+
+static void make_folder(void) {
+  strcpy(folder, "/tmp/regatta-log-XXXXXX");
+  CHECK(mkdtemp(folder) != NULL);
+}
+
+static void drop_folder(void) {
+  unlink(path_of(RG_LOG_NAME));
+  unlink(path_of(RG_LOG_LOCK));
+  unlink(path_of(RG_LOG_HOLDER));
+  rmdir(folder);
+}
+
+typedef struct {
+  rg_log_header at[RECORDS_MAX];
+  int count;
+  int64_t damaged;
+} records;
+
+static void note(void *data, const rg_log_header *header) {
+  records *all = data;
+  if (all->count < RECORDS_MAX) all->at[all->count++] = *header;
+}
+
+/* NULL: it is somebody else's, or no log. */
+static rg_log *open_log(int write, records *all) {
+  rg_log_failure failure;
+  rg_log *log = rg_log_open(folder, write, &failure);
+  all->count = 0;
+  if (log && rg_log_scan(log, note, all, &all->damaged) < 0) {
+    rg_log_close(log);
+    return NULL;
+  }
+  return log;
+}
+
+/* What the payload of record `index` is, by its number alone. */
+static size_t payload_of(uint64_t index, unsigned char *bytes) {
+  uint64_t state = index;
+  size_t size = (size_t)check_below(&state, 200);
+  for (size_t i = 0; i < size; i++) bytes[i] = (unsigned char)check_random(&state);
+  return size;
+}
+
+static int append(rg_log *log, uint64_t index) {
+  unsigned char payload[PAYLOAD_MAX];
+  rg_log_header header = {.type = 2, .index = index};
+  header.size = payload_of(index, payload);
+  return rg_log_append(log, &header, payload);
+}
+
+/* Whether the record has what was appended as number `index`. */
+static int is_record(rg_log *log, const rg_log_header *header, uint64_t index) {
+  unsigned char expected[PAYLOAD_MAX], payload[PAYLOAD_MAX];
+  size_t size = payload_of(index, expected);
+  return header->index == index && header->size == size && rg_log_read(log, header->offset, payload, size) == 0 &&
+         memcmp(payload, expected, size) == 0;
+}
+
+static long read_file(unsigned char *bytes) {
+  int fd = open(path_of(RG_LOG_NAME), O_RDONLY);
+  long size = (long)read(fd, bytes, FILE_MAX);
+  close(fd);
+  return size;
+}
+
+static void write_file(const unsigned char *bytes, long size) {
+  int fd = open(path_of(RG_LOG_NAME), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  CHECK(write(fd, bytes, (size_t)size) == size);
+  close(fd);
+}
+
+enum { FEW = 5 };
+
+static long few_records(unsigned char *bytes) {
+  records all;
+  rg_log *log = open_log(1, &all);
+  CHECK(log != NULL);
+  for (uint64_t i = 1; log && i <= FEW; i++) CHECK(append(log, i) == 0);
+  rg_log_close(log);
+  return read_file(bytes);
+}
+
+TEST(log_that_is_cut_anywhere_has_all_whole_records) {
+  static unsigned char bytes[FILE_MAX];
+  records whole, all;
+  make_folder();
+  long size = few_records(bytes);
+  rg_log_close(open_log(0, &whole));
+  CHECK(whole.count == FEW && whole.damaged == 0);
+  for (long cut = 0; cut < size; cut++) {
+    write_file(bytes, cut);
+    rg_log *log = open_log(1, &all);
+    int expected = 0;
+    while (expected < FEW &&
+           whole.at[expected].offset + sizeof(rg_log_header) + whole.at[expected].size <= (uint64_t)cut) {
+      expected++;
+    }
+    CHECK(log != NULL && all.count == expected);
+    /* What is appended after it can be read, with what was there. */
+    CHECK(log && append(log, 77) == 0);
+    rg_log_close(log);
+    log = open_log(0, &all);
+    CHECK(log && all.count == expected + 1 && all.damaged == 0 && is_record(log, &all.at[expected], 77));
+    rg_log_close(log);
+  }
+  drop_folder();
+}
+
+TEST(log_that_is_damaged_anywhere_has_lost_that_record) {
+  static unsigned char bytes[FILE_MAX];
+  records whole, all;
+  make_folder();
+  long size = few_records(bytes);
+  rg_log_close(open_log(0, &whole));
+  for (long at = 0; at < size; at += 1) {
+    bytes[at] ^= (unsigned char)(1 << at % 8);
+    write_file(bytes, size);
+    bytes[at] ^= (unsigned char)(1 << at % 8);
+    int lost = 0;
+    while (lost + 1 < FEW && whole.at[lost + 1].offset <= (uint64_t)at) lost++;
+    rg_log *log = open_log(0, &all);
+    CHECK(log && all.count == FEW - 1);
+    for (int k = 0; log && k < all.count; k++) CHECK(is_record(log, &all.at[k], (uint64_t)(k < lost ? k : k + 1) + 1));
+    CHECK(all.damaged == (int64_t)(sizeof(rg_log_header) + whole.at[lost].size));
+    rg_log_close(log);
+  }
+  drop_folder();
+}
+
+TEST(log_takes_no_bytes_of_a_payload_for_a_record) {
+  static unsigned char bytes[FILE_MAX];
+  records all;
+  make_folder();
+  long size = few_records(bytes);
+  rg_log *log = open_log(1, &all);
+  rg_log_header header = {.type = 2, .index = 6, .size = (uint64_t)size};
+  CHECK(log && rg_log_append(log, &header, bytes) == 0);
+  rg_log_close(log);
+  /* Its header is damaged, so that its payload is searched. */
+  size = read_file(bytes);
+  bytes[header.offset + 9] ^= 1;
+  write_file(bytes, size);
+  log = open_log(0, &all);
+  CHECK(log && all.count == FEW && all.damaged == (int64_t)(sizeof header + header.size));
+  rg_log_close(log);
+  drop_folder();
+}
+
+TEST(log_of_others_is_not_touched) {
+  records all;
+  make_folder();
+  write_file((const unsigned char *)"something else", 14);
+  CHECK(open_log(1, &all) == NULL && errno == EILSEQ);
+  CHECK(chmod(folder, 0777) == 0);
+  rg_log_failure failure;
+  CHECK(rg_log_open(folder, 1, &failure) == NULL && strcmp(failure.operation, "mode") == 0);
+  drop_folder();
+}
+
+/* Whether another process gets the lock. */
+static int other_gets_it(void) {
+  int status = 0;
+  pid_t pid = fork();
+  if (pid == 0) {
+    rg_log_failure failure;
+    rg_log *log = rg_log_open(folder, 1, &failure);
+    _exit(log ? 1 : strcmp(failure.operation, "lock") == 0 ? 0 : 2);
+  }
+  waitpid(pid, &status, 0);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) < 2);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 1;
+}
+
+TEST(log_is_locked_until_it_is_closed_whatever_its_process_opens) {
+  records all, other;
+  make_folder();
+  rg_log *log = open_log(1, &all);
+  CHECK(log != NULL && !other_gets_it());
+  CHECK(open_log(1, &other) == NULL && errno != 0);
+#ifdef F_OFD_SETLK
+  /* As whoever copies the folder does. */
+  close(open(path_of(RG_LOG_LOCK), O_RDONLY));
+  CHECK(!other_gets_it());
+#endif
+  struct stat info;
+  CHECK(stat(path_of(RG_LOG_HOLDER), &info) == 0 && (info.st_mode & 0777) == 0600 && info.st_size > 8);
+  rg_log_close(log);
+  CHECK(other_gets_it());
+  drop_folder();
+}
+
+/* A child of the process that has the lock, which lives on. */
+static pid_t sleeping_child(void) {
+  pid_t pid = fork();
+  if (pid == 0) {
+    for (;;) pause();
+  }
+  return pid;
+}
+
+TEST(log_is_free_when_its_process_has_ended_or_closed_it_and_children_live_on) {
+  records all;
+  make_folder();
+  rg_log *log = open_log(1, &all);
+  pid_t child = sleeping_child();
+  CHECK(!other_gets_it());
+  rg_log_close(log);
+  CHECK(other_gets_it());
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+
+  int pipe_of[2], status;
+  CHECK(pipe(pipe_of) == 0);
+  pid_t holder = fork();
+  if (holder == 0) {
+    pid_t inner = open_log(1, &all) ? sleeping_child() : 0;
+    if (write(pipe_of[1], &inner, sizeof inner) != sizeof inner) _exit(1);
+    for (;;) pause();
+  }
+  pid_t inner = 0;
+  CHECK(read(pipe_of[0], &inner, sizeof inner) == sizeof inner && inner > 0);
+  CHECK(!other_gets_it());
+  kill(holder, SIGKILL);
+  waitpid(holder, &status, 0);
+  /* The child within may have to come to it yet. */
+  int gets_it = other_gets_it();
+  for (int k = 0; k < 10000 && !gets_it; k++) {
+    const struct timespec pause_ms = {0, 1000000};
+    nanosleep(&pause_ms, NULL);
+    gets_it = other_gets_it();
+  }
+  CHECK(inner > 0 && kill(inner, 0) == 0 && gets_it);
+  if (inner > 0) kill(inner, SIGKILL);
+  close(pipe_of[0]);
+  close(pipe_of[1]);
+  drop_folder();
+}
+
+TEST(log_whose_file_was_removed_takes_nothing) {
+  records all;
+  make_folder();
+  rg_log *log = open_log(1, &all);
+  CHECK(log && append(log, 1) == 0 && rg_log_sync(log) == 0);
+  unlink(path_of(RG_LOG_NAME));
+  CHECK(log && append(log, 2) < 0 && errno == ENOENT);
+  CHECK(log && rg_log_sync(log) < 0 && errno == ENOENT);
+  rg_log_close(log);
+  drop_folder();
+}
+
+/* Appends three records to a log that has two. */
+static void append_three(void *state) {
+  records all;
+  rg_log *log = open_log(1, &all);
+  (void)state;
+  if (!log) _exit(1);
+  for (uint64_t i = 3; i <= 5; i++) {
+    if (append(log, i) < 0) _exit(1);
+  }
+  rg_log_close(log);
+}
+
+TEST(log_of_a_process_that_was_killed_while_it_appends_has_its_first_records) {
+  static unsigned char bytes[FILE_MAX];
+  records all;
+  make_folder();
+  few_records(bytes);
+  rg_log_close(open_log(0, &all));
+  long two = (long)all.at[2].offset;
+  int most = 0;
+  for (long n = 1;; n += 1 + n * check_stride / 16) {
+    write_file(bytes, two);
+    step_end end = step_and_kill(n, append_three, NULL);
+    if (end == STEP_REFUSED) {
+      check_skip("nobody may look into a process");
+      break;
+    }
+    CHECK(end != STEP_BROKEN);
+    rg_log *log = open_log(1, &all);
+    CHECK(log && all.count >= 2 && all.count <= FEW);
+    for (int k = 0; log && k < all.count; k++) CHECK(is_record(log, &all.at[k], (uint64_t)k + 1));
+    most = all.count;
+    CHECK(log && append(log, 6) == 0);
+    rg_log_close(log);
+    if (end == STEP_ENDED) break;
+  }
+  CHECK(most == FEW || most == 0);
+  drop_folder();
+}
