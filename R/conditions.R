@@ -302,6 +302,14 @@ error_start <- function(workers, reason, advice = NULL, call = NULL) {
   )
 }
 
+error_connection <- function(places, call = NULL) {
+  message <- sprintf(paste(
+    "%s: a connection is open in the process alone that has opened it, and these workers do not inherit the session.",
+    "Open it where the element runs, by the name of its file or its address."
+  ), paste(places, collapse = ", "))
+  new_error("regatta_error_connection", message, places = places, call = call)
+}
+
 error_stopped <- function(call = NULL) {
   new_error(
     "regatta_error_stopped", "this cluster has been stopped: its connections are closed.",

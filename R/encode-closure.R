@@ -3,7 +3,7 @@
 # memory first, once for all workers, and stand in the bytes as handles. The user's environments stay
 # as they are: one that holds something large is written as a copy of itself.
 
-# For workers that are `near`, and can read the memory of this process, or for others: list(bytes, held). `bytes`:
+# For workers that are `near`, and can read the memory of this process, or for others: list(bytes, held, connections). `bytes`:
 # list(body, environments, packages), those of `x` and of each environment that was copied, and list(methods, names),
 # packages whose methods objects in them may need, and names in packages other than `attached` that they may. `held`
 # must not go before the last worker has read them: all for which there is a handle, which may be the user's, or an
@@ -13,8 +13,9 @@ closure_pack <- function(x, min = Inf, near = is.finite(min), attached = charact
   whole <- function() list(body = to_bytes(x), environments = list())
   bytes <- send_handles(near, if (is.finite(min)) pack_sharing(x, min) else whole(), held)
   streams <- c(list(bytes$body), bytes$environments)
-  bytes$packages <- list(methods = packages_of_methods(streams), names = packages_of_names(streams, attached))
-  list(bytes = bytes, held = held)
+  found <- packages_of_methods(streams)
+  bytes$packages <- list(methods = found$packages, names = packages_of_names(streams, attached))
+  list(bytes = bytes, held = held, connections = found$connections)
 }
 
 pack_sharing <- function(x, min) {

@@ -3,12 +3,13 @@
 
 # The libraries, by name, of packages that are loaded here and not in every R process, and that have methods for a
 # class whose name is among the strings in `streams`, serialised objects: the class of an object, or a string in code,
-# which may make such objects.
+# which may make such objects. With "connections", whether there may be a connection in them.
 packages_of_methods <- function(streams) {
   homes <- method_homes()
-  there <- .Call(ffi_encode_names, streams, homes$class)
-  packages <- unique(homes$package[there])
-  vapply(packages, function(package) dirname(getNamespaceInfo(package, "path")), "")
+  there <- .Call(ffi_encode_names, streams, c(homes$class, "conn_id"))
+  packages <- unique(homes$package[there[-length(there)]])
+  packages <- vapply(packages, function(package) dirname(getNamespaceInfo(package, "path")), "")
+  list(packages = packages, connections = there[[length(there)]])
 }
 
 # list(class, package), of all that is loaded now.

@@ -221,7 +221,9 @@ cluster_prepare <- function(pool) {
   })
   pool$packed <- lapply(c(near = TRUE, far = FALSE), function(near) {
     if (any(pool$alive & local == near)) {
-      closure_pack(job, if (near) share_from(plan$control) else Inf, near, attached = job$packages)
+      packed <- closure_pack(job, if (near) share_from(plan$control) else Inf, near, attached = job$packages)
+      if (packed$connections) refuse_connections(plan$replay, job$variables)
+      packed
     }
   })
 }

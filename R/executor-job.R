@@ -11,6 +11,31 @@ job_of <- function(plan) {
   )
 }
 
+# A connection is open in one process. In another its number is that of none, or of another one, such as that to the
+# session: code that is seen to use one is an error before anything is sent. The three of each process are as good there.
+refuse_connections <- function(replay, variables) {
+  places <- connections_used(replay, variables)
+  if (length(places) > 0L) signal_error(error_connection(places))
+}
+
+# What the code calls those that it uses, or where they stand in what it is given.
+connections_used <- function(replay, variables) {
+  is_ours <- function(x) inherits(x, "connection") && typeof(x) == "integer" && isTRUE(unclass(x)[[1L]] > 2L)
+  given <- c(replay$args, if (is.list(replay$X)) replay$X)
+  functions <- Filter(is_closure, c(list(replay$FUN), given, variables))
+  code <- c(lapply(functions, body), Filter(is.language, given))
+  used <- unique(unlist(lapply(code, all.names)))
+  places <- intersect(names(Filter(is_ours, variables)), used)
+  for (env in c(lapply(functions, environment), replay$env)) {
+    while (!identical(env, topenv(env)) && !identical(env, emptyenv())) {
+      names <- intersect(plain_bindings(env), used)
+      places <- c(places, names[vapply(names, function(name) is_ours(get(name, envir = env, inherits = FALSE)), NA)])
+      env <- parent.env(env)
+    }
+  }
+  unique(c(places, if (any(vapply(given, is_ours, NA))) "an argument or element"))
+}
+
 # For workers that read the memory of this process: what closure_pack() returns, to be kept as long as they
 # may, and its bytes as one `stream`.
 job_pack <- function(job) {

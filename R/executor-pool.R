@@ -39,6 +39,7 @@ pool_code <- function(pool, plan, base) {
   job <- job_of(plan)
   job$settings <- settings_since(base, near = TRUE)
   packed <- job_pack(job)
+  if (packed$connections) refuse_connections(plan$replay, job$variables)
   failed <- .Call(ffi_fork_pool_code, pool, packed$stream)
   if (failed != 0L) {
     signal_error(error_start(plan$workers, .Call(ffi_system_message, failed)))

@@ -491,11 +491,6 @@ test_that("a node without this version of the package says so", {
   )
 })
 
-test_that("nothing is left behind", {
-  if (!is.null(common)) common$stop()
-  expect_no_detritus(detritus)
-})
-
 test_that("a call that waits for its node has the variables of the time when it was made", {
   cl <- local_cluster(1L)
   v <- 1
@@ -504,4 +499,33 @@ test_that("a call that waits for its node has the variables of the time when it 
   v <- 2
   expect_null(par_value(first))
   expect_identical(par_value(second), 1)
+})
+
+test_that("a connection of the session is named before anything is sent that uses it", {
+  path <- withr::local_tempfile()
+  # The nodes have a connection of that number: the one to the session.
+  kept <- list(file(path, "w"), file(path, "w"))
+  withr::defer(for (con in kept) close(con))
+  con <- kept[[2L]]
+  cl <- local_cluster(1L)
+  control <- on_cluster()
+  use <- function(i) {
+    cat("text\n", file = con)
+    i
+  }
+  told <- expect_error(par_lapply(1:2, use, .on = cl, .control = control), class = "regatta_error_connection")
+  expect_match(conditionMessage(told), "^con: a connection is open in the process alone")
+  expect_error(par_lapply(kept, isOpen, .on = cl, .control = control), class = "regatta_error_connection")
+  expect_error(par_call(close(con), .on = cl, .control = control), class = "regatta_error_connection")
+  # One that nobody uses may be there, and those of every process may be used.
+  out <- stdout()
+  expect_identical(
+    par_lapply(1:2, function(i, to) inherits(to, "connection"), to = out, .on = cl, .control = control), list(TRUE, TRUE)
+  )
+  expect_identical(par_lapply(1:2, function(i) i, .on = cl, .control = control), list(1L, 2L))
+})
+
+test_that("nothing is left behind", {
+  if (!is.null(common)) common$stop()
+  expect_no_detritus(detritus)
 })
