@@ -52,15 +52,15 @@ mcmapply_over <- function(FUN, dots, more, SIMPLIFY, USE.NAMES, given, call) {
 # result. FUN sees a call as in mapply() and lapply(): with names in place of the data.
 
 mapply_caller <- function(FUN, dots, more) {
-  force(list(FUN, dots, more))
+  force(list(FUN, more))
+  lengths <- lengths(dots)
+  vectors <- element_calls(dots, quote(dots))
   further <- element_calls(more, quote(more))
   from_base(function(i, scene) {
-    picked <- lapply(seq_along(dots), function(k) {
-      bquote(dots[[.(k)]][[.((i - 1L) %% length(dots[[k]]) + 1L)]])
-    })
-    names(picked) <- names(dots)
+    picked <- vectors
+    for (k in seq_along(vectors)) picked[[k]] <- call("[[", vectors[[k]], (i - 1L) %% lengths[[k]] + 1L)
     scene$depth <- sys.nframe() + 1L # below do.call()
-    do.call("FUN", c(picked, further), envir = environment())
+    do.call(forceAndCall, c(length(picked), quote(FUN), picked, further), envir = environment())
   })
 }
 
@@ -72,11 +72,6 @@ pvec_caller <- function(FUN, v, pieces, args) {
     scene$depth <- sys.nframe() + 1L # below do.call()
     do.call("FUN", c(quote(piece), further), envir = environment())
   })
-}
-
-# list(x[[1L]], name = x[[2L]]), unevaluated, for the elements of a list.
-element_calls <- function(x, name) {
-  stats::setNames(lapply(seq_along(x), function(k) call("[[", name, k)), names(x))
 }
 
 # Settings of mclapply() among arguments that are otherwise mapped over.

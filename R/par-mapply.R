@@ -8,7 +8,7 @@ par_mapply <- function(FUN, ..., MoreArgs = NULL, SIMPLIFY = TRUE, USE.NAMES = T
   n <- mapply_length(lengths(dots))
   names <- if (USE.NAMES) mapply_names(dots, n)
   dots <- lapply(dots, as_mappable)
-  one <- mapply_element(FUN, mapply_taker(dots, MoreArgs))
+  one <- mapply_element(FUN, dots, MoreArgs)
   values <- map_list(
     seq_len(n), one, list(), "par_mapply", sys.call(), .on, .control, names = names,
     keyed = list(fun = FUN, args = as.list(MoreArgs), content = function(i) mapply_arguments(dots, i))
@@ -21,18 +21,23 @@ par_mapply <- function(FUN, ..., MoreArgs = NULL, SIMPLIFY = TRUE, USE.NAMES = T
   }
 }
 
-# Functions of the number of an element.
-
-mapply_element <- function(FUN, arguments) {
+# A function of the number of an element. FUN sees a call as in mapply(), with names in place of the data, and its
+# arguments are evaluated before it begins: what it keeps of them would hold all the elements otherwise.
+mapply_element <- function(FUN, dots, more) {
   force(FUN)
-  force(arguments)
-  from_base(function(i) do.call(FUN, arguments(i)))
+  lengths <- lengths(dots)
+  more <- protect_language(more)
+  vectors <- element_calls(dots, quote(dots))
+  from_base(function(i) {
+    picked <- vectors
+    for (k in seq_along(vectors)) picked[[k]] <- call("[[", vectors[[k]], (i - 1L) %% lengths[[k]] + 1L)
+    do.call(forceAndCall, c(length(picked), FUN, picked, more))
+  })
 }
 
-mapply_taker <- function(dots, more) {
-  force(dots)
-  force(more)
-  function(i) protect_language(c(mapply_arguments(dots, i), more))
+# list(x[[1L]], name = x[[2L]]), unevaluated, for the elements of a list.
+element_calls <- function(x, name) {
+  stats::setNames(lapply(seq_along(x), function(k) call("[[", name, k)), names(x))
 }
 
 mapply_arguments <- function(dots, i) lapply(dots, function(d) d[[(i - 1L) %% length(d) + 1L]])

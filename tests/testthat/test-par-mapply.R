@@ -16,6 +16,25 @@ test_that("values, simplification and names are those of mapply", {
   expect_same_mapply("+", 1:3, 3:1)
 })
 
+test_that("FUN sees the calls that mapply makes, and keeps no more of the arguments than its own", {
+  seen <- list(
+    function(x, y) deparse(substitute(x)), function(x, y) deparse(match.call()[-1L]),
+    function(x, y) deparse(sys.call()[-1L]), function(x, ...) deparse(substitute(list(...)))
+  )
+  for (f in seen) expect_same_mapply(f, 1:4, y = c(a = 5, b = 6))
+  expect_same_mapply(function(x, ...) deparse(substitute(list(...))), 1:2, MoreArgs = list(7, more = "a"))
+  expect_same_mapply(function(n, i) n + i, n = 1:2, i = 3:4)
+  withr::local_preserve_seed()
+  large <- rep(list(numeric(1e5)), 3L)
+  keep <- function(x, y) function() y
+  kept <- c(
+    par_mapply(keep, large, 1:3, .control = two_workers()), mcmapply(keep, large, 1:3, mc.cores = 2),
+    mcmapply(keep, large, 1:3, mc.cores = 1)
+  )
+  for (f in kept) expect_false(any(rlang::env_binding_are_lazy(environment(f))))
+  expect_identical(unname(lapply(kept, function(f) f())), as.list(rep(1:3, 3)))
+})
+
 test_that("short arguments are recycled, with mapply's warning", {
   expect_identical(
     par_mapply(function(x, y) x + y, 1:6, 1:3, .control = two_workers()),
@@ -98,11 +117,11 @@ test_that("elements are those of length() and `[[`, not of as.list()", {
   }
 })
 
-test_that("an argument may be left empty, and code sees the values", {
+test_that("an argument may be left empty, and elements that are code are values", {
   withr::local_preserve_seed()
-  f <- function(a, b) list(missing(b), substitute(a))
+  f <- function(a, b) list(missing(b), deparse(substitute(a)))
   more <- list(b = quote(expr = ))
-  expect_identical(par_mapply(f, 1:2, MoreArgs = more, SIMPLIFY = FALSE, .on = 2), list(list(TRUE, 1L), list(TRUE, 2L)))
+  expect_same_mapply(f, 1:2, MoreArgs = more, SIMPLIFY = FALSE)
   g <- function(a) class(a)
   words <- alist(x, f(x), 1)
   expect_identical(par_mapply(g, words, .on = 2), mapply(g, words))
