@@ -353,8 +353,8 @@ globals_names <- function(x, env) {
 
 analyses_most <- 200L
 
-# list(names, strings, symbols, looks, dots): what code uses by name; strings in it that may be names; all symbols in it,
-# whatever they are there for; whether it looks variables up by their names, and whether it looks into `...`.
+# list(names, strings, symbols, looks, dots): what code uses by name; strings in it that may be names; all symbols in
+# it, whatever they are there for; whether it looks variables up by their names, and whether it looks into `...`.
 globals_analyse <- function(x, env) {
   find <- function(method) globals::findGlobals(x, envir = env, substitute = FALSE, method = method)
   # The first goes by the order of the code, and takes a name that is assigned somewhere, or is an argument

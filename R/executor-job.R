@@ -61,7 +61,7 @@ share_from <- function(control) if (control$shm) control$share_min else Inf
 job_set <- function(job) {
   undo <- list(
     settings = settings_known(), loaded = loadedNamespaces(), variables = workspace_take(),
-    locked = workspace_locked(),
+    locked = workspace_locked(), tables = tables_take(), hooks = hooks_take(),
     rng = rng_save(), cores = getOption("mc.cores"),
     env = Sys.getenv(c("REGATTA_SHARE", "REGATTA_TRY", "REGATTA_RUN"), NA, names = TRUE)
   )
@@ -76,7 +76,7 @@ job_set <- function(job) {
   undo$search <- search_take()
   if (length(job$attached) > 0L) attach_list(job$attached, attached_values)
   workspace_set(job$variables, job$locked, job$active)
-  undo$registered <- methods_set(job$registered)
+  methods_set(job$registered)
   set_options(job$settings$options)
   evaluator$unsent <- job$unsent
   rng_use(NULL, job$rng_kind)
@@ -87,7 +87,11 @@ job_set <- function(job) {
 
 job_reset <- function(undo) {
   evaluator$unsent <- NULL
-  methods_set(undo$registered)
+  # A limit that an element has set would end what the worker does next. That of the session is in the other.
+  setSessionTimeLimit()
+  setTimeLimit()
+  tables_restore(undo$tables)
+  hooks_restore(undo$hooks)
   workspace_reset(undo$variables, undo$locked)
   rng_restore(undo$rng)
   restore_env(undo$env)
@@ -96,22 +100,51 @@ job_reset <- function(undo) {
   settings_restore(undo$settings, setdiff(loadedNamespaces(), undo$loaded))
 }
 
-# Registers methods as registered_methods() has them, NULL for one that is to go; returns what was there before. A
-# namespace that cannot be loaded here has no generic that anything could call.
+# Registers methods as registered_methods() has them. A namespace that cannot be loaded here has no generic that
+# anything could call.
 methods_set <- function(methods) {
   for (k in seq_along(methods)) {
-    name <- names(methods)[[k]]
-    table <- tryCatch(asNamespace(methods[[k]]$home)[[".__S3MethodsTable__."]], error = function(e) NULL)
-    if (is.null(table)) next
-    method <- methods[[k]]$method
-    methods[[k]]["method"] <- list(table[[name]])
-    if (!is.null(method)) {
-      assign(name, method, envir = table)
-    } else if (!is.null(table[[name]])) {
-      rm(list = name, envir = table)
-    }
+    table <- tryCatch(methods_table(methods[[k]]$home), error = function(e) NULL)
+    if (!is.null(table)) assign(names(methods)[[k]], methods[[k]]$method, envir = table)
   }
-  methods
+}
+
+methods_table <- function(namespace) asNamespace(namespace)[[".__S3MethodsTable__."]]
+
+# The S3 methods that are registered, by the namespaces of their generics.
+tables_take <- function() {
+  tables <- lapply(stats::setNames(nm = loadedNamespaces()), methods_table)
+  lapply(Filter(is.environment, tables), as.list.environment, all.names = TRUE)
+}
+
+# What packages have registered that were loaded meanwhile stays.
+tables_restore <- function(before) {
+  now <- tables_take()
+  for (home in names(now)[!vapply(names(now), function(home) identical(now[[home]], before[[home]]), NA)]) {
+    table <- methods_table(home)
+    set <- now[[home]]
+    had <- as.list(before[[home]])
+    lost <- setdiff(names(had), names(set))
+    changed <- names(set)[!vapply(names(set), function(name) identical(set[[name]], had[[name]]), NA)]
+    changed <- changed[vapply(set[changed], is_unpackaged, NA)]
+    rm(list = changed, envir = table)
+    list2env(had[intersect(c(lost, changed), names(had))], envir = table)
+  }
+}
+
+# What setHook() was given. Base R has no other way to all of it.
+hooks_take <- function() as.list.environment(baseenv()[[".userHooksEnv"]], all.names = TRUE)
+
+hooks_restore <- function(before) {
+  now <- hooks_take()
+  if (identical(now, before)) {
+    return(invisible())
+  }
+  for (name in union(names(now), names(before))) {
+    had <- before[[name]]
+    new <- Filter(function(hook) !is_unpackaged(hook) && !any(vapply(had, identical, NA, hook)), now[[name]])
+    setHook(name, c(had, new), "replace")
+  }
 }
 
 # list(values, active, lazy), of all variables of the workspace: what they hold, and which are active bindings, of which
@@ -130,26 +163,29 @@ workspace_locked <- function(names = ls(env, all.names = TRUE, sorted = FALSE), 
 }
 
 workspace_set <- function(variables, locked, active = character()) {
-  if (length(variables) > 0L) {
-    workspace_put(variables, active, locked)
-    if (has_classes(names(variables))) methods::cacheMetaData(1L, TRUE)
-  }
+  if (length(variables) > 0L) workspace_put(variables, active, locked, has_classes(names(variables)))
 }
 
-# Those that were locked, by the session or by code before, are locked again if they are among `locked`.
-workspace_put <- function(values, active, locked, env = globalenv()) {
-  if (length(values) == 0L) {
-    return(invisible())
-  }
-  there <- names(values)[vapply(names(values), exists, NA, envir = env, inherits = FALSE)]
+# Those that were locked, by the session or by code before, are locked again if they are among `locked`. With `classes`
+# among them package methods is told: before a function takes the name of a primitive, which it would take for that.
+workspace_put <- function(values, active, locked, classes, env = globalenv()) {
+  names <- as.character(names(values))
+  there <- names[vapply(names, exists, NA, envir = env, inherits = FALSE)]
   closed <- there[vapply(there, bindingIsLocked, NA, env = env)]
   if (length(closed) > 0L) rlang::env_binding_unlock(env, closed)
   # What is assigned to an active binding is an argument of its function.
   in_place <- vapply(there, bindingIsActive, NA, env = env)
   rm(list = there[in_place | there %in% active], envir = env)
-  list2env(values[!names(values) %in% active], envir = env)
+  late <- names %in% names_of_primitives(names)
+  list2env(values[!late & !names %in% active], envir = env)
+  if (classes) methods::cacheMetaData(1L, TRUE)
+  list2env(values[late & !names %in% active], envir = env)
   for (name in active) makeActiveBinding(name, values[[name]], env)
-  for (name in intersect(locked, names(values))) lockBinding(name, env)
+  for (name in intersect(locked, names)) lockBinding(name, env)
+}
+
+names_of_primitives <- function(names) {
+  names[vapply(names, function(name) is.primitive(get0(name, baseenv(), inherits = FALSE)), NA)]
 }
 
 # What the run has sent and what its elements have left there goes; what was there before is as it was.
@@ -161,8 +197,12 @@ workspace_reset <- function(before, locked, env = globalenv()) {
   }
   new <- names[!names %in% c(names(before$values), before$lazy)]
   classes <- identical(env, globalenv()) && has_classes(new)
-  if (classes) methods::cacheMetaData(1L, FALSE)
+  if (classes) {
+    early <- names_of_primitives(new)
+    rm(list = early, envir = globalenv())
+    new <- setdiff(new, early)
+    methods::cacheMetaData(1L, FALSE)
+  }
   rm(list = new, envir = env)
-  workspace_put(before$values, before$active, locked, env)
-  if (classes && has_classes(names(before$values))) methods::cacheMetaData(1L, TRUE)
+  workspace_put(before$values, before$active, locked, classes && has_classes(names(before$values)), env)
 }

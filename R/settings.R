@@ -1,12 +1,13 @@
 # What code can see of a session beside variables and packages: options, environment variables, working
-# directory, library paths, locale. Workers that do not inherit the session get for a map what is not as
+# directory, library paths, locale, umask. Workers that do not inherit the session get for a map what is not as
 # they have it, and are put back after it. That nothing has changed is seen without looking at each value.
 
 # `whole`: with options that are functions or environments too, which would be held.
 settings_take <- function(whole) {
   list(
     options = options_take(whole), environment = .Call(ffi_settings_environment),
-    dir = getwd(), lib = .libPaths(), locales = Sys.getlocale(), locale = settings_locale()
+    dir = getwd(), lib = .libPaths(), locales = Sys.getlocale(), locale = settings_locale(),
+    umask = Sys.umask(NA)
   )
 }
 
@@ -15,7 +16,8 @@ options_take <- function(whole = TRUE) .Call(ffi_settings_options, .Options, who
 settings_same <- function(before) {
   .Call(ffi_settings_options_same, .Options, before$options) &&
     identical(.Call(ffi_settings_environment), before$environment) && identical(getwd(), before$dir) &&
-    identical(.libPaths(), before$lib) && identical(Sys.getlocale(), before$locales)
+    identical(.libPaths(), before$lib) && identical(Sys.getlocale(), before$locales) &&
+    identical(Sys.umask(NA), before$umask)
 }
 
 # Those of which what R code computes can depend.
@@ -60,6 +62,7 @@ settings_since <- function(base, near) {
   if (!identical(dir, before$dir)) changed$dir <- dir
   if (!identical(.libPaths(), before$lib)) changed$lib <- .libPaths()
   if (!identical(Sys.getlocale(), before$locales)) changed$locale <- settings_locale()
+  if (!identical(Sys.umask(NA), before$umask)) changed$umask <- Sys.umask(NA)
   environment <- .Call(ffi_settings_environment)
   if (!identical(environment, base$environment)) {
     base$environment <- environment
@@ -108,6 +111,7 @@ settings_set <- function(changed) {
   if (!is.null(changed$variables)) restore_env(changed$variables)
   if (!is.null(changed$lib)) .libPaths(changed$lib, include.site = FALSE)
   if (!is.null(changed$locale)) set_locale(changed$locale)
+  if (!is.null(changed$umask)) Sys.umask(changed$umask)
   if (!is.null(changed$dir) && !enter_directory(changed$dir)) {
     stop(sprintf("it cannot go to the working directory of the session, %s", quoted(changed$dir)))
   }
@@ -147,6 +151,7 @@ settings_restore <- function(before, loaded) {
   .Call(ffi_settings_environment_reset, before$environment, as.character(words))
   if (!identical(.libPaths(), before$lib)) .libPaths(before$lib, include.site = FALSE)
   if (!identical(Sys.getlocale(), before$locales)) set_locale(before$locale)
+  Sys.umask(before$umask)
   if (!is.null(before$dir) && !identical(getwd(), before$dir)) enter_directory(before$dir)
 }
 

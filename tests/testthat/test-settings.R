@@ -164,6 +164,68 @@ test_that("what an element sets goes with its call, also where a package is load
   }
 })
 
+test_that("what elements attach, register, hook, limit and mask is gone after the call, and what was there is there", {
+  unpatched <- function() {
+    list(
+      search = search(), quantile = stats::quantile(structure(1, class = "rg_left"), "q"),
+      day = mean(as.Date("2020-01-01")), left = utils::head(structure(1:3, class = "rg_left"), 1), umask = format(Sys.umask(NA)),
+      hooks = getHook("rg_hook"), held = get0("rg_held"), gone = getHook("rg_gone"), level = base::get0("rg_level", as.environment("rg_own"))
+    )
+  }
+  environment(unpatched) <- globalenv()
+  leaves <- function(i) {
+    for (k in 1:2) {
+      attach(list(quantile = function(...) "left", rg_held = "left"), name = "rg_left", warn.conflicts = FALSE)
+    }
+    registerS3method("quantile", "rg_left", function(x, ...) "left")
+    registerS3method("mean", "Date", function(x, ...) "left")
+    registerS3method("head", "rg_left", function(x, ...) "left")
+    Sys.umask("077")
+    setHook("rg_hook", function() "left")
+    setHook("rg_gone", NULL, "replace")
+    assign("rg_level", "left", as.environment("rg_own"))
+    assign("rg_other", "left", as.environment("rg_own"))
+    setTimeLimit(elapsed = 0.2)
+    setSessionTimeLimit(elapsed = 0.2)
+    i
+  }
+  environment(leaves) <- globalenv()
+  for (place in places) {
+    parallel::clusterEvalQ(place, {
+      registerS3method("quantile", "rg_left", function(x, ...) "mine")
+      registerS3method("head", "rg_left", function(x, ...) "mine")
+      setHook("rg_gone", function() "mine")
+      attach(list(rg_level = "mine"), name = "rg_own")
+      NULL
+    })
+    before <- parallel::clusterCall(place, unpatched)[[1L]]
+    expect_identical(before[c("quantile", "left", "level")], list(quantile = "mine", left = "mine", level = "mine"))
+    expect_identical(par_lapply(1:2, leaves, .on = place, .control = on_local()), list(1L, 2L))
+    begun <- proc.time()[[3L]]
+    waits <- function(i, until) while (proc.time()[[3L]] < until) Sys.sleep(0.05)
+    par_lapply(1:2, waits, begun + 0.5, .on = place, .control = on_local())
+    expect_identical(parallel::clusterCall(place, unpatched)[[1L]], before)
+    expect_identical(parallel::clusterCall(place, function() ls(as.environment("rg_own")))[[1L]], "rg_level")
+    parallel::clusterEvalQ(place, {
+      rm("quantile.rg_left", envir = getNamespace("stats")$.__S3MethodsTable__.)
+      rm("head.rg_left", envir = getNamespace("utils")$.__S3MethodsTable__.)
+      setHook("rg_gone", NULL, "replace")
+      detach("rg_own")
+      NULL
+    })
+  }
+})
+
+test_that("elements on this machine create files with the umask that the session has now", {
+  old <- Sys.umask("027")
+  withr::defer(Sys.umask(old))
+  asks <- function(i) format(Sys.umask(NA))
+  for (place in places[near]) {
+    expect_identical(par_lapply(1:2, asks, .on = place, .control = on_local()), list("27", "27"))
+    expect_identical(parallel::clusterCall(place, asks, 1)[[1L]], format(old))
+  }
+})
+
 test_that("what was set in the workers themselves stays theirs", {
   for (place in places) {
     parallel::clusterCall(place, function(dir) {
