@@ -263,7 +263,8 @@ cluster_event <- function(pool, w, record) {
   event
 }
 
-# A node that has ended. Of one on this machine it can be seen what it ran.
+# A node that has ended. Of one on this machine it can be seen what it ran, or what it had run before: that is lost
+# with it if its end was not told, and may be what has ended the node, as by closing the connection.
 cluster_left <- function(pool, w) {
   pool$alive[[w]] <- FALSE
   left <- list(
@@ -273,7 +274,8 @@ cluster_left <- function(pool, w) {
   if (is_local(pool$wires[[w]])) {
     now <- .Call(ffi_cluster_slots_running, pool$slots, pool_pids(pool))
     current <- now$element[[w]]
-    begun <- if (current > 0) current else numeric()
+    begun <- if (current > 0) current else now$last[[w]]
+    begun <- begun[begun > 0]
     left$index <- begun
     left$start <- rep(.Call(ffi_clock) - now$seconds[[w]], length(begun))
   }

@@ -149,6 +149,7 @@ static int64_t channel_next(void *state, int32_t *tries) {
   worker.started = rg_clock_now();
   atomic_store(&worker.slot->started, worker.started);
   atomic_store(&worker.slot->cpu_started, rg_clock_cpu());
+  atomic_store(&worker.slot->last, element + 1);
   atomic_store(&worker.slot->current, element + 1);
   return element;
 }

@@ -329,6 +329,24 @@ test_that("a node that dies loses its element and no other", {
   )
 })
 
+test_that("an element after which its node ends is lost with it, and not run again on the others", {
+  cl <- local_cluster(2L)
+  runs <- shm_counter()
+  expect_warning(
+    got <- par_lapply(1:4, function(i) {
+      if (i == 2L) {
+        shm_add(runs)
+        closeAllConnections()
+      }
+      i
+    }, .on = cl, .control = on_cluster(errors = "collect", batch = 1)),
+    class = "regatta_warning_errors"
+  )
+  expect_s3_class(got[[2L]], "regatta_error_death")
+  expect_identical(got[-2L], list(1L, 3L, 4L))
+  expect_identical(shm_value(runs), 1)
+})
+
 test_that("random numbers are those of forked workers and the node's own go on", {
   cl <- common_cluster()
   set <- function() assign(".Random.seed", c(10407L, 1:6), envir = globalenv())
