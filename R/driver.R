@@ -37,7 +37,8 @@ run_new <- function(task, on, control, seed = task_base(task, control), attended
   left <- if (is.null(run$checkpoint)) task$n else max(1L, checkpoint_missing(run$checkpoint))
   wanted <- if (is.null(control$workers)) offered$usual else control$workers
   run$places <- as.integer(min(wanted, offered$most, left))
-  run$share <- max(1L, as.integer(workers_available()) %/% max(run$places, task$beside))
+  cores <- if (is.null(on)) offered$usual else as.integer(workers_available())
+  run$share <- max(1L, cores %/% max(run$places, task$beside))
   run$seed <- rng_base_from(seed, task_before(task))
   run$values <- vector("list", task$n)
   run$status <- integer(task$n)
