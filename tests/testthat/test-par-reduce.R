@@ -73,6 +73,15 @@ test_that("a `combine` that cannot take two values is refused", {
   expect_identical(got, 2L)
 })
 
+test_that("functions that f and combine return have the arguments that these were called with", {
+  withr::local_preserve_seed()
+  X <- seq_len(600) # parts of several elements
+  kept <- par_reduce(X, function(x) list(function() x), c, .control = two_workers())
+  expect_identical(vapply(kept, function(f) f(), 1L), X)
+  sums <- par_reduce(X, function(x) function() x, function(a, b) function() a() + b(), .control = two_workers())
+  expect_identical(sums(), sum(X))
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
