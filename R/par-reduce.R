@@ -43,7 +43,7 @@ check_combine <- function(combine, call = rlang::caller_env()) {
 
 # A function of the first position of a part. rbind() and its kind name what they are given as a variable by the name of
 # that: the first value of all is `init`, as Reduce() has it, and no other has a name. `first`: whether it is among those
-# of the elements.
+# of the elements. Arguments are forced, as lapply() and Reduce() do, for the functions that f and combine may return.
 fold_part <- function(X, f, combine, size, first) {
   force(f)
   force(combine)
@@ -51,10 +51,11 @@ fold_part <- function(X, f, combine, size, first) {
   n <- count_elements(X)
   from_base(function(.rg_start, ...) {
     start <- .rg_start
-    init <- f(X[[start]], ...)
+    init <- forceAndCall(1, f, X[[start]], ...)
     named <- first && start == 1
     for (i in seq_len(min(n, start + size - 1) - start)) {
-      init <- if (named) combine(init, f(X[[start + i]], ...)) else combine((init), f(X[[start + i]], ...))
+      value <- forceAndCall(1, f, X[[start + i]], ...)
+      init <- if (named) forceAndCall(2, combine, init, (value)) else forceAndCall(2, combine, (init), (value))
     }
     init
   })
@@ -65,8 +66,8 @@ combine_tree <- function(values, combine) {
   while (length(values) > 1L) {
     init <- values[[1L]]
     pairs <- seq(3, by = 2, length.out = (length(values) - 1L) %/% 2L)
-    values <- c(list(combine(init, values[[2L]])), lapply(pairs, function(i) {
-      if (i == length(values)) values[[i]] else combine(values[[i]], values[[i + 1L]])
+    values <- c(list(forceAndCall(2, combine, init, values[[2L]])), lapply(pairs, function(i) {
+      if (i == length(values)) values[[i]] else forceAndCall(2, combine, values[[i]], values[[i + 1L]])
     }))
   }
   if (length(values) == 1L) values[[1L]]
