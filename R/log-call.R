@@ -9,12 +9,16 @@ key_given <- function(x, context) {
   }
   parts <- if (is.list(x) && !is.object(x) && length(x) <= 100L) x else list(x)
   names <- do.call(c, lapply(unname(parts), function(part) {
-    if (is.character(part) && length(part) <= 10L) {
-      list(strings = part[!is.na(part)])
-    } else if (is_bare_code(part) && !is_empty_argument(part)) {
+    if (is.character(part)) {
+      strings <- if (length(part) <= 10L) key_existing(part[!is.na(part)], context$env)
+      if (length(strings) > 0L) list(strings = strings)
+    } else if (is.language(part) && is_bare_code(part) && !is_empty_argument(part)) {
       names_of(part)
     }
   }))
+  if (is.null(names)) {
+    return(key_of(x, context$words))
+  }
   kind_of <- function(kind) unlist(names[names(names) == kind])
   kinds <- sapply(c("values", "functions", "strings", "words"), kind_of, simplify = FALSE)
   used <- key_values(kinds[names(kinds) != "words"], context$env)

@@ -5,9 +5,17 @@
 
 # 32 hexadecimal digits. `words` are names for which code looks in environments that `x` leads to, see key_around().
 key_of <- function(x, words = character()) {
-  # Most elements are of this kind.
-  if (is.atomic(x) && length(x) <= key_stretch && is.null(attributes(x))) {
-    return(rlang::hash(key_header(serialize(x, NULL, xdr = FALSE, version = 2L))))
+  # Most elements are of these kinds. `[[` makes a vector that R holds as no other.
+  if (is.atomic(x) && is.null(attributes(x))) {
+    if (length(x) == 1L) {
+      return(rlang::hash(x[[1L]]))
+    }
+    if (length(x) <= key_stretch) {
+      return(rlang::hash(key_serialise(x)))
+    }
+  }
+  if (is_plain_list(x)) {
+    return(rlang::hash(key_serialise(x)))
   }
   key_through(function(seen) x, words)
 }
@@ -33,15 +41,19 @@ key_through <- function(make, words) {
   rlang::hash(if (done == 0L) parts[[1L]] else parts)
 }
 
-# Version 2 of the format knows no compact forms of vectors. Its header names the version of R, which is left out.
-key_bytes <- function(x, seen) key_plain_bytes(key_plain(x, seen), seen)
-
-key_plain_bytes <- function(x, seen) {
-  hook <- function(x) key_reference(x, seen)
-  key_header(serialize(x, NULL, xdr = FALSE, version = 2L, refhook = hook))
+# A list of vectors, with names at most: key_plain() would leave it as it is.
+is_plain_list <- function(x) {
+  is.list(x) && all(names(attributes(x)) == "names") && length(x) <= 100L &&
+    all(vapply(x, function(part) is.atomic(part) && length(part) <= key_stretch && is.null(attributes(part)), NA))
 }
 
-key_header <- function(bytes) {
+key_bytes <- function(x, seen) key_plain_bytes(key_plain(x, seen), seen)
+
+key_plain_bytes <- function(x, seen) key_serialise(x, function(x) key_reference(x, seen))
+
+# Version 2 of the format knows no compact forms of vectors. Its header names the version of R, which is left out.
+key_serialise <- function(x, hook = NULL) {
+  bytes <- serialize(x, NULL, xdr = FALSE, version = 2L, refhook = hook)
   bytes[7:10] <- as.raw(0L)
   bytes
 }
@@ -320,10 +332,8 @@ is_bare_code <- function(x) is.language(x) && !inherits(x, "formula")
 
 key_find <- function(names, env) {
   calls <- c(names$functions, names$strings)
-  all <- unique(c(names$values, calls))
-  all <- all[nzchar(all) & nchar(all, "bytes") < 1000L]
   values <- list()
-  for (name in all[vapply(all, exists, NA, envir = env)]) {
+  for (name in key_existing(unique(c(names$values, calls)), env)) {
     homes <- unique(c(
       if (name %in% names$values) find_home(name, env),
       if (name %in% calls) tryCatch(find_home(name, env, "function"), error = function(e) NULL)
@@ -333,6 +343,12 @@ key_find <- function(names, env) {
     if (length(found) > 0L) values[name] <- if (length(found) == 1L) found else list(found)
   }
   values
+}
+
+# Which of these are names of anything.
+key_existing <- function(names, env) {
+  names <- names[nzchar(names) & nchar(names, "bytes") < 1000L]
+  if (length(names) > 0L) names[vapply(names, exists, NA, envir = env, USE.NAMES = FALSE)] else names
 }
 
 # Arguments that nobody has looked at yet are evaluated, as an element would do.
