@@ -367,6 +367,14 @@ error_pending <- function(pid, timeout, call = NULL) {
   )
 }
 
+error_driven <- function(asked, call) {
+  message <- sprintf(
+    "`%s()` was called by a handler of what the same `%s()` tells before it has its value. Ask when that has returned.",
+    asked, asked
+  )
+  new_error("regatta_error_pending", message, pid = NA_integer_, timeout = 0, call = call)
+}
+
 warning_workers <- function(started, wanted, reason) {
   message <- sprintf(
     "only %d of %d workers could be started: %s. The run goes on with these.",

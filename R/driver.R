@@ -99,17 +99,27 @@ run_has_begun <- function(run) {
 }
 
 # Evaluates `code`, which drives a run that goes on after it. When that is left by an error or an interrupt the run
-# is over, since its workers have been stopped; the error is kept for whoever asks for values.
+# is over, since its workers have been stopped; the error is kept for whoever asks for values. Meanwhile the run is
+# half way, and what handlers of its messages call cannot drive it: see check_not_driven().
 run_guard <- function(run, code) {
+  run$driven <- TRUE
   ended <- FALSE
   failure <- NULL
-  on.exit(if (!ended) {
-    run$failure <- failure
-    run_close(run)
+  on.exit({
+    run$driven <- FALSE
+    if (!ended) {
+      run$failure <- failure
+      run_close(run)
+    }
   })
   value <- withCallingHandlers(run$executor$guard(code), error = function(e) failure <<- e)
   ended <- TRUE
   value
+}
+
+# `asked`: the function of the user that would drive it.
+check_not_driven <- function(run, asked, call) {
+  if (isTRUE(run$driven)) signal_error(error_driven(asked, call))
 }
 
 # From the first worker to the record of the run; leaves nothing behind, however it is left. `attempt` is told of the

@@ -41,6 +41,7 @@ evaluator_again <- function(env) {
 par_value <- function(handle, timeout = Inf) {
   run <- check_handle(handle, sys.call())
   check_seconds(timeout, "timeout", zero = TRUE)
+  check_not_driven(run, "par_value", sys.call())
   if (!isTRUE(run$closed)) {
     settled <- run_guard(run, run_drive(run, .Call(ffi_clock) + timeout))
     if (!settled) {
@@ -59,6 +60,9 @@ par_done <- function(handle) {
   run <- check_handle(handle, sys.call())
   if (isTRUE(run$closed) || run$done > 0) {
     return(TRUE)
+  }
+  if (isTRUE(run$driven)) {
+    return(FALSE) # asked by a handler of what comes before the value
   }
   # Whatever has come is taken; nothing is waited for. What ends the run is told with the value.
   tryCatch(run_guard(run, run_drive(run, .Call(ffi_clock))), regatta_error = function(e) TRUE)

@@ -51,6 +51,7 @@ par_next <- function(stream) {
   }
   run <- stream$run
   check_run_owner(run, "stream", sys.call())
+  check_not_driven(run, "par_next", sys.call())
   index <- stream$taken + 1
   # Left by a jump, it is closed. There is more to take until somebody has been told that there is not.
   told <- isTRUE(run$closed)

@@ -76,6 +76,23 @@ test_that("a timeout of par_value() leaves the call running", {
   expect_identical(par_value(handle), "done")
 })
 
+test_that("a handler of what comes before the value cannot ask for it", {
+  asked <- NULL
+  handle <- par_call({
+    message("on the way")
+    1
+  }, .control = two_workers())
+  ask <- function(m) {
+    asked <<- list(par_done(handle), tryCatch(par_value(handle), error = identity))
+    invokeRestart("muffleMessage")
+  }
+  expect_identical(withCallingHandlers(par_value(handle), message = ask), 1)
+  expect_false(asked[[1L]])
+  expect_s3_class(asked[[2L]], "regatta_error_pending")
+  expect_match(conditionMessage(asked[[2L]]), "called by a handler")
+  expect_identical(par_value(handle), 1)
+})
+
 test_that("an error is raised where the value is asked for", {
   handle <- par_call(stop("over there"), .control = two_workers())
   for (k in 1:2) {

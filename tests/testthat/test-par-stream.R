@@ -68,6 +68,21 @@ test_that("a stream that a failure has ended says so", {
   expect_identical(format(stream), "<par_stream> 2 of 5 results taken, then ended by a failure")
 })
 
+test_that("a handler of what an element tells cannot take the next", {
+  asked <- NULL
+  stream <- par_stream(1:3, function(i) {
+    message("on the way")
+    i
+  }, .control = two_workers())
+  ask <- function(m) {
+    asked <<- tryCatch(par_next(stream), error = identity)
+    invokeRestart("muffleMessage")
+  }
+  taken <- withCallingHandlers(lapply(1:3, function(k) par_next(stream)), message = ask)
+  expect_identical(taken, list(1L, 2L, 3L))
+  expect_s3_class(asked, "regatta_error_pending")
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
