@@ -26,9 +26,11 @@ h5_fill_dataset <- function(verb, path, name, dim, f, type, chunk, level, shuffl
     abort_argument("errors", .control$errors, "\"stop\": a dataset is written as a whole or not at all", call = call)
   }
   to <- h5_fill_target(path)
+  # By the time it is complete it has another name.
+  if (to$new) on.exit(unlink(to$file))
   h5_fill_call(to, call, ffi_h5_create, name, plan$dim, plan$chunk, plan$type, plan$level, plan$shuffle)
   done <- FALSE
-  on.exit(if (!done) h5_undo(to, name))
+  on.exit(if (!done && !to$new) .Call(ffi_h5_remove, path, name), add = TRUE)
   blocks <- h5_fill_blocks(plan, memory)
   stream <- stream_new(blocks, h5_encoder(f, plan, verb), list(), verb, user, 2^28, .on, .control)
   for (block in blocks) {
@@ -166,9 +168,4 @@ h5_encoder <- function(f, plan, verb) {
     if (inherits(chunks, "h5_failure")) signal_error(error_h5(chunks))
     chunks
   }
-}
-
-# A dataset that is not complete is not left.
-h5_undo <- function(to, name) {
-  if (to$new) unlink(to$file) else .Call(ffi_h5_remove, to$path, name)
 }

@@ -207,11 +207,15 @@ FileId open_file(const Library& library, const std::string& path) {
   throw failure("cannot open " + path + ": " + why, path, "", advice_on(why));
 }
 
-FileId open_to_write(const Library& library, const std::string& path) {
+void refuse_other_kind(const std::string& path) {
   const std::string kind = other_kind(path);
   if (!kind.empty()) {
     throw failure("cannot write to " + path + ": " + kind, path, "", "Give the name of an HDF5 file, or a new name.");
   }
+}
+
+FileId open_to_write(const Library& library, const std::string& path) {
+  refuse_other_kind(path);
   FileId file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
   if (file.valid()) return file;
   const Failure failed = library.failed("cannot open " + path + " for writing", path);

@@ -77,6 +77,9 @@ using AttributeId = Id<H5Aclose>;
 FileId open_file(const Library& library, const std::string& path);
 FileId open_to_write(const Library& library, const std::string& path);
 
+/* Fails if there is something at `path` that cannot be written to as a file. */
+void refuse_other_kind(const std::string& path);
+
 /* What of `name` exists and is no group, so that nothing can be made below it, in words, or "". */
 std::string in_the_way(const FileId& file, const std::string& name);
 

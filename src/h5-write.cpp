@@ -1,9 +1,12 @@
 #ifdef REGATTA_WITH_HDF5
 #include "h5-write.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -36,6 +39,52 @@ hid_t file_type(Type type) {
     default: throw std::logic_error("no dataset of this type is written");
   }
 }
+
+/* Room on the disk for bytes that are to be written, taken before libhdf5 needs it: where the library cannot write, it
+   cannot close the file either, leaves it without what was in it, and ends the session with a fault. What was not
+   needed goes back at the end, which is to come after the file is closed. */
+class Room {
+ public:
+  /* Of a file that is there, or else of the folder that it will be in. */
+  Room(const std::string& path, std::uint64_t bytes) : fd_(-1) {
+    refuse_other_kind(path);
+    fd_ = open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat info;
+    if (fd_ >= 0 && fstat(fd_, &info) == 0 &&
+        fallocate(fd_, FALLOC_FL_KEEP_SIZE, info.st_size, static_cast<off_t>(bytes)) == 0) {
+      return;
+    }
+    const int error = errno;
+    const std::string folder = path.substr(0, path.find_last_of('/') + 1);
+    struct statvfs disk;
+    const bool known = statvfs(fd_ >= 0 ? path.c_str() : folder.c_str(), &disk) == 0;
+    const double free = known ? static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize) : 0;
+    /* Where the file system reserves nothing, what it says of itself will do. */
+    const bool fits = known && error != ENOSPC && error != EDQUOT && free >= static_cast<double>(bytes);
+    if (fits) return;
+    close_file();
+    throw failure("cannot write " + std::to_string(bytes) + " bytes to " + path + ": " +
+                      (known ? std::to_string(static_cast<std::uint64_t>(free)) + " are free on its disk"
+                             : std::string("its disk is not there")),
+                  path, "", "Make room there, or choose another folder.");
+  }
+  ~Room() { close_file(); }
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+
+ private:
+  void close_file() {
+    struct stat info;
+    if (fd_ < 0) return;
+    if (fstat(fd_, &info) == 0 && ftruncate(fd_, info.st_size) != 0) { /* It stays reserved until the file goes. */ }
+    close(fd_);
+    fd_ = -1;
+  }
+  int fd_;
+};
+
+/* What libhdf5 writes besides the elements: headers, and the index of so many chunks. */
+std::uint64_t metadata_room(std::size_t chunks) { return (std::uint64_t(1) << 16) + 512 * std::uint64_t(chunks); }
 
 [[noreturn]] void refuse(double x) {
   char words[48] = "a missing value";
@@ -154,6 +203,7 @@ void create_dataset(const std::string& path, const std::string& name, const Plan
   const Library library;
   struct stat info;
   const bool created = stat(path.c_str(), &info) != 0;
+  const Room room(path, metadata_room(0));
   FileId file = created ? FileId(H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT))
                          : open_to_write(library, path);
   if (!file.valid()) throw library.failed("cannot create " + path, path);
@@ -179,6 +229,7 @@ void create_dataset(const std::string& path, const std::string& name, const Plan
 
 void remove_dataset(const std::string& path, const std::string& name) {
   const Library library;
+  const Room room(path, metadata_room(0));
   const FileId file = open_to_write(library, path);
   H5Ldelete(file.get(), name.c_str(), H5P_DEFAULT);
 }
@@ -214,6 +265,9 @@ std::vector<std::vector<unsigned char>> encode_chunks(const Plan& plan, const Bl
 void put_chunks(const std::string& path, const std::string& name, const std::uint64_t at[2],
                 const std::uint64_t count[2], const std::vector<StoredChunk>& chunks) {
   const Library library;
+  std::uint64_t bytes = metadata_room(chunks.size());
+  for (const StoredChunk& chunk : chunks) bytes += chunk.size;
+  const Room room(path, bytes);
   const FileId file = open_to_write(library, path);
   const DatasetId dataset = open_dataset(library, file, path, name);
   const ListId list(H5Dget_create_plist(dataset.get()));

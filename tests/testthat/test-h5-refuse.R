@@ -148,6 +148,31 @@ test_that("nothing but a file is written to or read", {
   expect_identical(readLines(text), "no HDF5")
 })
 
+test_that("a full disk is an error with numbers, and nothing is lost", {
+  skip_without_h5()
+  skip_unless_linux()
+  skip_unless_command("unshare")
+  mount <- "mount -t tmpfs -o size=400k tmpfs /mnt && exec \"$@\""
+  probe <- suppressWarnings(system2("unshare", c("-m", "sh", "-c", shQuote(mount), "sh", "true")))
+  skip_if(probe != 0L, "no rights to mount a small disk")
+  got <- fault_run(function() {
+    write <- function(size, file, name) {
+      h5_write(matrix(1, size, size), file.path("/mnt", file), name, level = 0L,
+        .control = par_control(workers = 1L, seed = FALSE))
+    }
+    m <- write(100, "a.h5", "small")
+    texts <- vapply(c("a.h5", "b.h5"), function(file) conditionMessage(tryCatch(write(1000, file, "large"), error = identity)), "")
+    again <- write(10, "a.h5", "again")
+    gc()
+    list(texts = texts, files = list.files("/mnt", all.files = TRUE, no.. = TRUE), names = h5_ls("/mnt/a.h5")$name,
+      values = list(m[1:2, 100], again[10, 10]))
+  }, wrap = c("unshare", "-m", "sh", "-c", mount, "sh"))$value
+  expect_match(got$texts, "cannot write [0-9]+ bytes to /mnt/[ab].h5: [0-9]+ are free on its disk\\nMake room")
+  expect_identical(got$files, "a.h5")
+  expect_setequal(got$names, c("small", "again"))
+  expect_identical(got$values, list(c(1, 1), 1))
+})
+
 test_that("what libhdf5 says comes with file, name and advice", {
   skip_without_h5()
   folder <- withr::local_tempdir()
