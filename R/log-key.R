@@ -191,11 +191,12 @@ key_vector <- function(x, seen) {
   list("long", typeof(x), length(x), rlang::hash(parts), marks)
 }
 
-# Which elements of a list key_plain() would change.
-is_deep <- function(x) {
+# Which elements of a list key_plain() would change. Attributes of attributes of attributes may be deep: key_plain() looks
+# into those.
+is_deep <- function(x, depth = 0L) {
   vapply(unclass(x), function(part) {
     !typeof(part) %in% key_shallow || length(part) > key_stretch ||
-      (length(marks <- attributes(part)) > 0L && any(is_deep(marks)))
+      (length(marks <- attributes(part)) > 0L && (depth >= 3L || any(is_deep(marks, depth + 1L))))
   }, NA)
 }
 
@@ -307,7 +308,7 @@ key_sourceless <- function(x, seen, depth = 0L) {
   marks <- attributes(x)
   if (is.object(x)) class(x) <- NULL # methods of `[` and as.list() have other ideas of it
   plain <- lapply(as.list(x), key_sourceless, seen, depth + 1L)
-  if (length(marks) > 0L) list(plain, marks) else plain
+  if (length(marks) > 0L) list(plain, key_list(marks, seen)) else plain
 }
 
 # The values of names, as of names_of(), from `env` on, those that packages have left out. What is code among them

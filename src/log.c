@@ -210,20 +210,31 @@ int rg_log_read(rg_log *log, uint64_t offset, void *payload, size_t size) {
   return -1;
 }
 
-/* The offset from `from` on at which a header stands, `end` if there is none; -1 with errno. */
-static int64_t next_header(int fd, int64_t from, int64_t end, char *window, size_t room) {
+/* 1: the file ends before that by now, at *end. Its writer has cut off what it could not write whole. -1 with errno. */
+static int read_at(int fd, void *bytes, size_t size, int64_t at, int64_t *end) {
+  struct stat info;
+  if (rg_fd_pread_all(fd, bytes, size, at) == 0) return 0;
+  if (errno != EBADMSG || fstat(fd, &info) < 0 || info.st_size >= *end) return -1;
+  *end = info.st_size;
+  return 1;
+}
+
+/* The offset from `from` on at which a header stands, *end if there is none; -1 with errno. */
+static int64_t next_header(int fd, int64_t from, int64_t *end, char *window, size_t room) {
   rg_log_header header;
-  while (end - from >= (int64_t)sizeof header) {
-    size_t size = (uint64_t)(end - from) < room ? (size_t)(end - from) : room;
-    if (rg_fd_pread_all(fd, window, size, from) < 0) return -1;
+  while (*end - from >= (int64_t)sizeof header) {
+    size_t size = (uint64_t)(*end - from) < room ? (size_t)(*end - from) : room;
+    int got = read_at(fd, window, size, from, end);
+    if (got < 0) return -1;
+    if (got > 0) continue;
     for (size_t i = 0; i + sizeof header <= size; i++) {
       if (memcmp(window + i, RG_LOG_MARK, 8) != 0) continue;
       memcpy(&header, window + i, sizeof header);
-      if (is_header(&header, from + (int64_t)i, end)) return from + (int64_t)i;
+      if (is_header(&header, from + (int64_t)i, *end)) return from + (int64_t)i;
     }
     from += (int64_t)(size - sizeof header + 1);
   }
-  return end;
+  return *end;
 }
 
 int rg_log_scan(rg_log *log, rg_log_found *found, void *data, int64_t *damaged) {
@@ -238,12 +249,9 @@ int rg_log_scan(rg_log *log, rg_log_found *found, void *data, int64_t *damaged) 
   int status = bytes ? 0 : -1;
   while (status == 0 && at < end) {
     rg_log_header header;
-    int whole = end - at >= (int64_t)sizeof header;
-    if (whole && rg_fd_pread_all(log->fd, &header, sizeof header, at) < 0) {
-      status = -1;
-      break;
-    }
-    whole = whole && is_header(&header, at, end);
+    int whole = end - at >= (int64_t)sizeof header, got = 0;
+    if (whole) got = read_at(log->fd, &header, sizeof header, at, &end);
+    whole = whole && got == 0 && is_header(&header, at, end);
     if (whole && header.size > room) {
       char *more = realloc(bytes, header.size);
       if (!more) {
@@ -253,9 +261,10 @@ int rg_log_scan(rg_log *log, rg_log_found *found, void *data, int64_t *damaged) 
       bytes = more;
       room = header.size;
     }
-    if (whole && rg_fd_pread_all(log->fd, bytes, header.size, at + (int64_t)sizeof header) < 0) {
-      status = -1;
-      break;
+    if (whole) got = read_at(log->fd, bytes, header.size, at + (int64_t)sizeof header, &end);
+    if (got != 0) {
+      status = got < 0 ? -1 : 0;
+      continue;
     }
     if (whole && rg_checksum(bytes, header.size) == header.payload_sum) {
       at += (int64_t)(sizeof header + header.size);
@@ -264,7 +273,7 @@ int rg_log_scan(rg_log *log, rg_log_found *found, void *data, int64_t *damaged) 
     } else {
       /* The size of a record whose payload is damaged is known, but where its header was changed that
          would be a guess: every byte is looked at. */
-      int64_t next = next_header(log->fd, at + 1, end, bytes, room);
+      int64_t next = next_header(log->fd, at + 1, &end, bytes, room);
       if (next < 0) {
         status = -1;
         break;

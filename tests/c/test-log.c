@@ -6,7 +6,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,6 +20,62 @@
 /* A log loses no whole record, takes nothing else for one, and is written to by one process at a time. */
 
 enum { FILE_MAX = 1 << 16, RECORDS_MAX = 64, PAYLOAD_MAX = 4096 };
+
+/* What the system does with bytes on their way to files and back. All zero: nothing but its work. */
+static struct {
+  int short_moves;     /* few bytes at a time, and interrupted in between */
+  int64_t room;        /* of a file, from where on the disk is full */
+  int64_t dies_after;  /* bytes that are written, after which the process is killed */
+  int refuses_cuts;    /* files cannot be made shorter */
+  int cut_before_read; /* before so many more reads the file is cut off at its middle, as its writer may do */
+} fault;
+
+static size_t moved_at_once(size_t size) {
+  static unsigned calls;
+  if (!fault.short_moves) return size;
+  if (++calls % 3 == 0) {
+    errno = EINTR;
+    return 0;
+  }
+  return size < 7 ? size : 7;
+}
+
+/* In place of those of the C library. */
+ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset) {
+  size_t now = moved_at_once(size);
+  if (now == 0 && size > 0) return -1;
+  if (fault.room && offset >= fault.room) {
+    errno = ENOSPC;
+    return -1;
+  }
+  if (fault.room && offset + (off_t)now > fault.room) now = (size_t)(fault.room - offset);
+  int last = fault.dies_after && (int64_t)now >= fault.dies_after;
+  if (last) now = (size_t)fault.dies_after;
+  ssize_t wrote = (ssize_t)syscall(SYS_pwrite64, fd, bytes, now, offset);
+  if (last) raise(SIGKILL);
+  if (fault.dies_after) fault.dies_after -= wrote;
+  return wrote;
+}
+
+ssize_t pread(int fd, void *bytes, size_t size, off_t offset) {
+  struct stat info;
+  size_t now = moved_at_once(size);
+  if (now == 0 && size > 0) return -1;
+  if (fault.cut_before_read && --fault.cut_before_read == 0 && fstat(fd, &info) == 0) {
+    char name[64];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    CHECK(truncate(name, info.st_size / 2) == 0);
+  }
+  return (ssize_t)syscall(SYS_pread64, fd, bytes, now, offset);
+}
+
+int ftruncate(int fd, off_t size) {
+  if (!fault.refuses_cuts) return (int)syscall(SYS_ftruncate, fd, size);
+  errno = EIO;
+  return -1;
+}
+
+static void no_fault(void) { memset(&fault, 0, sizeof fault); }
 
 static char folder[64];
 
@@ -314,5 +372,208 @@ TEST(log_of_a_process_that_was_killed_while_it_appends_has_its_first_records) {
     if (end == STEP_ENDED) break;
   }
   CHECK(most == FEW || most == 0);
+  drop_folder();
+}
+
+TEST(log_that_is_read_and_written_in_pieces_is_the_same) {
+  static unsigned char at_once[FILE_MAX], in_pieces[FILE_MAX];
+  records all;
+  make_folder();
+  long size = few_records(at_once);
+  drop_folder();
+  make_folder();
+  fault.short_moves = 1;
+  CHECK(few_records(in_pieces) == size && memcmp(at_once, in_pieces, (size_t)size) == 0);
+  rg_log *log = open_log(1, &all);
+  CHECK(log && all.count == FEW && all.damaged == 0);
+  for (int k = 0; log && k < all.count; k++) CHECK(is_record(log, &all.at[k], (uint64_t)k + 1));
+  rg_log_close(log);
+  no_fault();
+  drop_folder();
+}
+
+static void die_while_appending(int64_t after) {
+  records all;
+  int status = 0;
+  pid_t pid = fork();
+  if (pid == 0) {
+    rg_log *log = open_log(1, &all);
+    fault.dies_after = after;
+    for (uint64_t i = 3; log && i <= FEW; i++) append(log, i);
+    _exit(1);
+  }
+  waitpid(pid, &status, 0);
+  CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+TEST(log_of_a_process_that_was_killed_after_any_byte_has_the_records_before) {
+  static unsigned char bytes[FILE_MAX];
+  records whole, all;
+  make_folder();
+  long size = few_records(bytes);
+  rg_log_close(open_log(0, &whole));
+  long two = (long)whole.at[2].offset;
+  for (long after = 1; after <= size - two; after += check_stride) {
+    write_file(bytes, two);
+    die_while_appending(after);
+    rg_log *log = open_log(0, &all);
+    int expected = 2;
+    while (expected < FEW && (expected + 1 < FEW ? (long)whole.at[expected + 1].offset : size) <= two + after) expected++;
+    CHECK(log && all.count == expected);
+    for (int k = 0; log && k < all.count; k++) CHECK(is_record(log, &all.at[k], (uint64_t)k + 1));
+    rg_log_close(log);
+    log = open_log(1, &all);
+    CHECK(log && all.count == expected && append(log, 6) == 0);
+    rg_log_close(log);
+    log = open_log(0, &all);
+    CHECK(log && all.count == expected + 1 && all.damaged == 0);
+    rg_log_close(log);
+  }
+  drop_folder();
+}
+
+/* Appends record `large` to a log of two when the disk has room for `room` bytes of it, then 4 and 5 when there is more. */
+static void fill_disk(int64_t two, uint64_t large, int64_t room) {
+  records all;
+  rg_log *log = open_log(1, &all);
+  CHECK(log && all.count == 2);
+  fault.room = two + room;
+  CHECK(log && append(log, large) < 0 && errno == ENOSPC);
+  records now;
+  rg_log *reader = open_log(0, &now);
+  CHECK(reader && now.count == 2 && now.damaged == (fault.refuses_cuts ? room : 0));
+  rg_log_close(reader);
+  fault.room = 0;
+  CHECK(log && append(log, 4) == 0 && append(log, 5) == 0);
+  rg_log_close(log);
+  log = open_log(0, &all);
+  CHECK(log && all.count == 4);
+  for (int k = 0; log && k < all.count; k++) {
+    const rg_log_header *last = &all.at[k ? k - 1 : 0];
+    CHECK(k == 0 || all.at[k].offset == last->offset + sizeof *last + last->size);
+    CHECK(is_record(log, &all.at[k], (uint64_t)(k < 2 ? k + 1 : k + 2)));
+  }
+  rg_log_close(log);
+}
+
+TEST(log_on_a_full_disk_has_all_whole_records_and_goes_on_when_there_is_room) {
+  static unsigned char bytes[FILE_MAX];
+  records whole;
+  make_folder();
+  few_records(bytes);
+  rg_log_close(open_log(0, &whole));
+  /* What is written over it is shorter. */
+  unsigned char payload[PAYLOAD_MAX];
+  uint64_t large = 6;
+  while (payload_of(large, payload) <= whole.at[3].size + 10) large++;
+  int64_t two = (int64_t)whole.at[2].offset, most = (int64_t)(sizeof(rg_log_header) + payload_of(large, payload));
+  for (fault.refuses_cuts = 0; fault.refuses_cuts < 2; fault.refuses_cuts++) {
+    for (int64_t room = 0; room < most; room += check_stride) {
+      write_file(bytes, two);
+      fill_disk(two, large, room);
+    }
+  }
+  no_fault();
+  drop_folder();
+}
+
+TEST(log_that_may_not_grow_says_so_and_ends_nobody) {
+  static unsigned char bytes[FILE_MAX];
+  records all;
+  struct rlimit before, limit;
+  make_folder();
+  long size = few_records(bytes);
+  CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  limit = before;
+  limit.rlim_cur = (rlim_t)size + 10;
+  rg_log *log = open_log(1, &all);
+  CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  CHECK(log && append(log, 6) < 0 && errno == EFBIG);
+  CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
+  struct stat info;
+  CHECK(stat(path_of(RG_LOG_NAME), &info) == 0 && info.st_size == size);
+  CHECK(log && append(log, 6) == 0);
+  rg_log_close(log);
+  drop_folder();
+}
+
+TEST(log_whose_writer_cuts_it_off_while_it_is_read_has_what_is_left) {
+  static unsigned char bytes[FILE_MAX];
+  records all;
+  make_folder();
+  long size = few_records(bytes);
+  for (int reads = 1; reads <= 2 * FEW; reads++) {
+    write_file(bytes, size);
+    fault.cut_before_read = reads;
+    rg_log *log = open_log(0, &all);
+    CHECK(log && all.count >= 1 && all.count <= FEW);
+    for (int k = 0; log && k < all.count; k++) {
+      if (all.at[k].offset + sizeof(rg_log_header) + all.at[k].size > (uint64_t)size / 2) continue;
+      CHECK(is_record(log, &all.at[k], (uint64_t)k + 1));
+    }
+    rg_log_close(log);
+    no_fault();
+  }
+  drop_folder();
+}
+
+enum { LARGE = 3 * RG_LOG_FILE_CHUNK + 1000 };
+
+static int write_value(const char *part, const char *name, const unsigned char *bytes, size_t most) {
+  rg_log_file file;
+  int status = rg_log_file_begin(&file, part);
+  for (size_t at = 0; status == 0 && at < most; at += RG_LOG_FILE_CHUNK) {
+    size_t left = most - at;
+    status = rg_log_file_write(&file, bytes + at, left < RG_LOG_FILE_CHUNK ? left : RG_LOG_FILE_CHUNK);
+  }
+  if (status == 0) status = rg_log_file_end(&file, part, name, folder);
+  int saved = errno;
+  if (status < 0) rg_log_file_drop(&file, part);
+  errno = saved;
+  return status;
+}
+
+TEST(value_in_a_file_is_there_whole_or_not_at_all) {
+  static unsigned char bytes[LARGE];
+  char part[128], name[128];
+  uint64_t state = 1;
+  int64_t size, other_size;
+  uint32_t sum, other_sum;
+  make_folder();
+  snprintf(part, sizeof part, "%s/value.part", folder);
+  snprintf(name, sizeof name, "%s/value", folder);
+  for (size_t i = 0; i < LARGE; i++) bytes[i] = (unsigned char)check_random(&state);
+  CHECK(rg_log_file_check(name, &size, &sum) < 0 && errno == ENOENT);
+
+  /* The disk is full, or the process is killed, within a chunk, between two, and before the last byte. */
+  const int64_t ends[] = {1, RG_LOG_FILE_CHUNK / 2, RG_LOG_FILE_CHUNK, LARGE - 1};
+  for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
+    fault.room = ends[k];
+    CHECK(write_value(part, name, bytes, LARGE) < 0 && errno == ENOSPC);
+    CHECK(access(part, F_OK) < 0 && access(name, F_OK) < 0);
+    no_fault();
+    int status = 0;
+    pid_t pid = fork();
+    if (pid == 0) {
+      fault.dies_after = ends[k];
+      write_value(part, name, bytes, LARGE);
+      _exit(1);
+    }
+    waitpid(pid, &status, 0);
+    CHECK(WIFSIGNALED(status) && access(part, F_OK) == 0 && access(name, F_OK) < 0);
+  }
+
+  fault.short_moves = 1;
+  CHECK(write_value(part, name, bytes, LARGE) == 0 && access(part, F_OK) < 0);
+  CHECK(rg_log_file_check(name, &size, &sum) == 0 && size == LARGE);
+  no_fault();
+  CHECK(rg_log_file_check(name, &other_size, &other_sum) == 0 && other_size == size && other_sum == sum);
+  int fd = open(name, O_WRONLY);
+  const unsigned char flipped = bytes[RG_LOG_FILE_CHUNK] ^ 1;
+  CHECK(pwrite(fd, &flipped, 1, RG_LOG_FILE_CHUNK) == 1);
+  CHECK(rg_log_file_check(name, &other_size, &other_sum) == 0 && other_size == size && other_sum != sum);
+  close(fd);
+  CHECK(chmod(name, 0666) == 0 && rg_log_file_check(name, &size, &sum) < 0 && errno == EPERM);
+  unlink(name);
   drop_folder();
 }

@@ -383,6 +383,17 @@ test_that("lists, code and chains of functions of any depth have keys", {
   expect_identical(key(nest(1, 5000)), key(nest(1, 5000)))
   expect_false(key(nest(1, 5000)) == key(nest(2, 5000)))
   expect_false(key(nest(1, 5000)) == key(nest(1, 4999)))
+  marked <- function(x, n, make) {
+    for (k in seq_len(n)) x <- make(x)
+    x
+  }
+  for (make in list(function(x) structure(1, a = x), function(x) structure(quote(f(i)), a = x))) {
+    expect_identical(key(marked(1, 3000, make)), key(marked(1, 3000, make)))
+    expect_false(key(marked(1, 3000, make)) == key(marked(2, 3000, make)))
+  }
+  # Where a function in an attribute of code was written does not matter.
+  written <- function(text) structure(quote(f(i)), a = eval(parse(text = text, keep.source = TRUE), globalenv()))
+  expect_identical(key(written("function(x) x")), key(written("function(x)   x")))
   frame <- new.env(parent = globalenv())
   chain <- function(last) {
     for (k in 1:300) {
