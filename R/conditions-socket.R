@@ -23,7 +23,8 @@ socket_faults <- c(
   bad = "what has come is no message", long = "a message of %s was announced, more than `max`",
   broken = "a message was left unfinished on this socket, or what came was none: it can only be closed",
   foreign = "the peer speaks something else", wrong = "the peer does not know the secret",
-  crypto = "regatta was built without libsodium", within = "part of a message has been received: go on with `socket_receive()`",
+  crypto = "regatta was built without libsodium",
+  within = "part of a message has been received: go on with `socket_receive()`",
   pending = "part of a read has come: go on with `socket_read()`"
 )
 

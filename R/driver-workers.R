@@ -348,7 +348,10 @@ workers_wait <- function(run) {
   } else {
     Inf
   }
-  if (is.na(run$workers$lonely)) wait else min(wait, max(0, run$workers$lonely + run$workers$told_after - .Call(ffi_clock)))
+  if (is.na(run$workers$lonely)) {
+    return(wait)
+  }
+  min(wait, max(0, run$workers$lonely + run$workers$told_after - .Call(ffi_clock)))
 }
 
 # What the executor has found when it was stopped.

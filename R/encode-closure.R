@@ -3,11 +3,11 @@
 # memory first, once for all workers, and stand in the bytes as handles. The user's environments stay
 # as they are: one that holds something large is written as a copy of itself.
 
-# For workers that are `near`, and can read the memory of this process, or for others: list(bytes, held, connections). `bytes`:
-# list(body, environments, packages), those of `x` and of each environment that was copied, and list(methods, names),
-# packages whose methods objects in them may need, and names in packages other than `attached` that they may. `held`
-# must not go before the last worker has read them: all for which there is a handle, which may be the user's, or an
-# earlier run's, to drop. Vectors of at least `min` bytes are shared.
+# For workers that are `near`, and can read the memory of this process, or for others: list(bytes, held,
+# connections). `bytes`: list(body, environments, packages), those of `x` and of each environment that was
+# copied, and list(methods, names), packages whose methods objects in them may need, and names in packages other
+# than `attached` that they may. `held` must not go before the last worker has read them: all for which there is
+# a handle, which may be the user's, or an earlier run's, to drop. Vectors of at least `min` bytes are shared.
 closure_pack <- function(x, min = Inf, near = is.finite(min), attached = character()) {
   held <- new.env(parent = emptyenv())
   whole <- function() list(body = to_bytes(x), environments = list())

@@ -1,7 +1,8 @@
-# What has a meaning in one process only, external pointers, weak references and connections, arrives
-# in another one as a null pointer. Where it is the value, or stands in its lists, it is an error
-# (src/encode-share.c), but in a condition, which must arrive whatever it holds, the field is NULL; elsewhere in a value, as in the environment of a function, it may not matter to
-# whoever uses the value, so it is a warning that says where it stands.
+# What has a meaning in one process only, external pointers, weak references and connections, arrives in another
+# one as a null pointer. Where it is the value, or stands in its lists, it is an error (src/encode-share.c), but
+# in a condition, which must arrive whatever it holds, the field is NULL; elsewhere in a value, as in the
+# environment of a function, it may not matter to whoever uses the value, so it is a warning that says where it
+# stands.
 
 # Called from C for a value in which serialisation has met some. What is out of reach, in a promise that
 # nobody has forced for example, is not told: nothing that the value does would find it.

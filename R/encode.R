@@ -1,5 +1,5 @@
-# `x` as bytes, whatever handlers and options(warn = ) there are. R warns whenever it writes an environment of a package,
-# since the reader might not have it; what it writes is right, and nobody could do anything about it.
+# `x` as bytes, whatever handlers and options(warn = ) there are. R warns whenever it writes an environment of a
+# package, since the reader might not have it; what it writes is right, and nobody could do anything about it.
 to_bytes <- function(x, ...) unwarned(serialize(x, NULL, xdr = FALSE, ...))
 
 unwarned <- function(code) withCallingHandlers(code, warning = muffle_warning)

@@ -241,8 +241,8 @@ leave_worker <- function(save = "default", status = 0, runLast = TRUE) {
   .Call(ffi_fork_worker_exit, as.integer(status))
 }
 
-# The console's buffer may hold the rest of the parent's script. One connection for all calls: packages ask for it often,
-# and R tells of each that nobody has closed. Its number may be that of another by now.
+# The console's buffer may hold the rest of the parent's script. One connection for all calls: packages ask for
+# it often, and R tells of each that nobody has closed. Its number may be that of another by now.
 null_stdin <- function() {
   kept <- the$null_stdin
   number <- as.integer(kept)

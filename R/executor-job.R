@@ -11,8 +11,9 @@ job_of <- function(plan) {
   )
 }
 
-# A connection is open in one process. In another its number is that of none, or of another one, such as that to the
-# session: code that is seen to use one is an error before anything is sent. The three of each process are as good there.
+# A connection is open in one process. In another its number is that of none, or of another one, such as that to
+# the session: code that is seen to use one is an error before anything is sent. The three of each process are
+# as good there.
 refuse_connections <- function(replay, variables) {
   places <- connections_used(replay, variables)
   if (length(places) > 0L) signal_error(error_connection(places))

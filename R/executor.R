@@ -60,15 +60,15 @@
 #
 # Events are lists with a `type` and `worker`:
 #
-#   joined      time (seconds of this session's monotonic clock), host (NA: this machine), pid, shares (memory with the session), watched (running() tells of
-#               it, and it can be interrupted and sent signals), cores (of its machine, NA: those of this
-#               one), heartbeat (seconds; it is heard of that often. Inf: no such promise)
+#   joined      time (seconds of this session's monotonic clock), host (NA: this machine), pid, shares (memory
+#               with the session), watched (running() tells of it, and it can be interrupted and sent signals),
+#               cores (of its machine, NA: those of this one), heartbeat (seconds; it is heard of that often.
+#               Inf: no such promise)
 #   ready       see admit()
-#   left        signal, status (NA: not known), peak (bytes), oom (as "oom_kills" above), backtrace,
-#               lost (of one whose end nobody has seen: why, as text); vectors index, try, start, end of the elements that it had begun
-#               and whose end has not been told: without them the driver goes by what it has given to the
-#               worker. `reason` (text) of one that was
-#               never ready, or is of no use to this run
+#   left        signal, status (NA: not known), peak (bytes), oom (as "oom_kills" above), backtrace, lost (of
+#               one whose end nobody has seen: why, as text); vectors index, try, start, end of the elements
+#               that it had begun and whose end has not been told: without them the driver goes by what it has
+#               given to the worker. `reason` (text) of one that was never ready, or is of no use to this run
 #   heartbeat   it is alive
 #   ended       vectors index, try, start, end (seconds of this session's monotonic clock), bytes, and
 #               either `values`, a list, or, of a single element, `error` (of capture_error()), or `alike`, a list:

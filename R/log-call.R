@@ -1,5 +1,5 @@
-# What the values of a map depend on, as keys: the function and what it uses, its arguments, its elements, methods of the
-# workspace and settings of the session; and in words what of that has changed.
+# What the values of a map depend on, as keys: the function and what it uses, its arguments, its elements,
+# methods of the workspace and settings of the session; and in words what of that has changed.
 
 # Of an element or an argument, of which code is evaluated, and strings may be the names of functions, where the
 # function of the map is. `context`: see key_context().

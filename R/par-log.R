@@ -16,7 +16,8 @@ par_log <- function(dir) {
   number <- function(name) vapply(facts, function(x) x$numbers[[match(name, checkpoint_numbers)]], 0)
   size <- function(x, i) if (is.null(x$file)) records$size[rows[[i]]] else x$file$size
   table <- data.frame(
-    index = records$index[rows], name = vapply(facts, log_name, ""), when = as.POSIXct(number("when"), origin = "1970-01-01"),
+    index = records$index[rows], name = vapply(facts, log_name, ""),
+    when = as.POSIXct(number("when"), origin = "1970-01-01"),
     seconds = number("seconds"), bytes = as.double(mapply(size, facts, seq_along(facts))), try = number("try"),
     pid = number("pid"), warnings = vapply(facts, log_warnings, 0)
   )

@@ -41,9 +41,10 @@ check_combine <- function(combine, call = rlang::caller_env()) {
   }
 }
 
-# A function of the first position of a part. rbind() and its kind name what they are given as a variable by the name of
-# that: the first value of all is `init`, as Reduce() has it, and no other has a name. `first`: whether it is among those
-# of the elements. Arguments are forced, as lapply() and Reduce() do, for the functions that f and combine may return.
+# A function of the first position of a part. rbind() and its kind name what they are given as a variable by the
+# name of that: the first value of all is `init`, as Reduce() has it, and no other has a name. `first`: whether
+# it is among those of the elements. Arguments are forced, as lapply() and Reduce() do, for the functions that f
+# and combine may return.
 fold_part <- function(X, f, combine, size, first) {
   force(f)
   force(combine)

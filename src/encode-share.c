@@ -111,7 +111,9 @@ static SEXP share(SEXP x, const void *data) {
   case WEAKREFSXP:
     /* As an attribute it is some package's cache (data.table keeps one), and that package
        copes with its loss. */
-    if (!call->in_attribute && sink->refuses_foreign) refuse(TYPEOF(x) == EXTPTRSXP ? "an external pointer" : "a weak reference");
+    if (!call->in_attribute && sink->refuses_foreign) {
+      refuse(TYPEOF(x) == EXTPTRSXP ? "an external pointer" : "a weak reference");
+    }
     return x;
   case LGLSXP:
   case INTSXP:

@@ -46,8 +46,8 @@ static int send_run(rg_pool *pool, int place, int line, rg_pipes pipes) {
                          rg_clock_now() + (int64_t)1000000000);
 }
 
-/* A worker of the stand takes the place as the driver's number `id`, one of the `members` (numbers from 1): c(pid, errno), pid 0
-   if there is none to be had. R looks for an interrupt when it is on the books. */
+/* A worker of the stand takes the place as the driver's number `id`, one of the `members` (numbers from 1):
+   c(pid, errno), pid 0 if there is none to be had. R looks for an interrupt when it is on the books. */
 SEXP ffi_fork_worker_attach(SEXP pointer, SEXP slot_number, SEXP id, SEXP members) {
   rg_pool *pool = rg_fork_pool_borrow(pointer);
   if (!pool->stand) Rf_error("this run forks its workers");

@@ -21,8 +21,8 @@
 
 static rg_pool *pools;
 
-/* The arena of this process, made when the first pool needs it and kept for the next, so
-   that its pages stay warm, unless others have inherited it or code has overwritten its end. A worker that runs maps of its own has
+/* The arena of this process, made when the first pool needs it and kept for the next, so that its pages stay
+   warm, unless others have inherited it or code has overwritten its end. A worker that runs maps of its own has
    one of its own. Each pool holds it until it is stopped. */
 static rg_arena *session_arena(void) {
   static rg_arena *arena;
@@ -285,9 +285,10 @@ static rg_pool *new_pool(int64_t elements, int workers, int64_t batch, rg_stand 
   return pool;
 }
 
-/* options: list(batch (0: grow), share_from (bytes, Inf: never), copy (rg_copy), send_stdout,
-   send_stderr, limit (bytes of shared memory), keep (bytes kept warm), wants_cpu, stand (whose
-   workers take part, NULL: they are forked), unattended, retries). Returns an external pointer, or an errno: no descriptor or no memory is left. */
+/* options: list(batch (0: grow), share_from (bytes, Inf: never), copy (rg_copy), send_stdout, send_stderr,
+   limit (bytes of shared memory), keep (bytes kept warm), wants_cpu, stand (whose workers take part, NULL: they
+   are forked), unattended, retries). Returns an external pointer, or an errno: no descriptor or no memory is
+   left. */
 SEXP ffi_fork_pool_create(SEXP elements, SEXP workers, SEXP options) {
   double from = Rf_asReal(VECTOR_ELT(options, 1));
   double limit = Rf_asReal(VECTOR_ELT(options, 5));

@@ -9,10 +9,10 @@
 #include "sys-process.h"
 
 /*
- * The fork server: one R process that a session has started as a program, and that forks workers for
- * it, or starts each as a program of its own. It shares nothing with the session but a pair of connected sockets, the line, which it has
- * inherited. A stand is a number of its workers that stand ready, each with a line of its own to the
- * session; between two runs each waits for a message on it.
+ * The fork server: one R process that a session has started as a program, and that forks workers for it, or
+ * starts each as a program of its own. It shares nothing with the session but a pair of connected sockets, the
+ * line, which it has inherited. A stand is a number of its workers that stand ready, each with a line of its
+ * own to the session; between two runs each waits for a message on it.
  *
  *   session  --request-->  server      fork a worker; collect one that has ended
  *   session  --message-->  worker      take part in a run; evaluate a call

@@ -87,8 +87,9 @@ inline bool fits_32(const unsigned char* line, std::size_t count, bool is_signed
   return bits < 0x7fffffffU;
 }
 
-/* Whether all are numbers of which as many as a block has can be added up, less than 2^993: none is NaN or infinite. The
-   upper six bits of the exponent of any other are set, and one more in the last of them gets to the bit of the sign. */
+/* Whether all are numbers of which as many as a block has can be added up, less than 2^993: none is NaN or
+   infinite. The upper six bits of the exponent of any other are set, and one more in the last of them gets to
+   the bit of the sign. */
 inline bool all_moderate(const double* line, std::size_t count) {
   const Int2 size = all_of<Int2>(std::numeric_limits<std::int64_t>::max()), one = all_of<Int2>(std::int64_t(1) << 57);
   Int2 found = all_of<Int2>(std::int64_t(0));

@@ -3,7 +3,8 @@
 
 shm_kinds <- c("character", "distinct", "double", "integer", "logical", "complex", "raw")
 
-# n elements of a kind, enough not to be copied with the message of a worker; every number differs from those that shm_other() gives.
+# n elements of a kind, enough not to be copied with the message of a worker; every number differs from those
+# that shm_other() gives.
 shm_example <- function(kind, n = 20000L) {
   i <- seq_len(n)
   switch(kind,

@@ -1,8 +1,8 @@
 # What a run of a suite comes to, in files: used by tests/testthat.R and tools/run-tests.R.
 
-# Writes FILE.csv with the counts and, next to it, FILE-failures.txt with a few lines on every
-# failure and FILE-times.csv with the seconds of each test file, and returns the counts. `results` is what `test_dir()` returns. An error counts as a
-# failed expectation.
+# Writes FILE.csv with the counts and, next to it, FILE-failures.txt with a few lines on every failure and
+# FILE-times.csv with the seconds of each test file, and returns the counts. `results` is what `test_dir()`
+# returns. An error counts as a failed expectation.
 write_report <- function(results, file) {
   table <- as.data.frame(results)
   counts <- data.frame(

@@ -78,8 +78,8 @@ for layout, y in (("csr", near), ("csc", near.T)):
         group.attrs["shape"] = np.array(near.shape)
         write(group, y, value="f8", chunks=(7,))
         f["dense"] = near
-# Columns of 150,000 and 450,000 entries in falling order, worked on in several pieces; and the same with an index twice:
-# in one piece, in two, and at the border of two, where they rise.
+# Columns of 150,000 and 450,000 entries in falling order, worked on in several pieces; and the same with an
+# index twice: in one piece, in two, and at the border of two, where they rise.
 tall = 500000
 with h5py.File(folder + "/tall.h5", "w") as f:
     down = np.arange(tall)[::-1]
