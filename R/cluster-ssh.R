@@ -81,7 +81,7 @@ check_deadline <- function(x, call = rlang::caller_env()) {
 
 cluster_status <- function(cl) {
   if (!inherits(cl, "regatta_remote")) {
-    abort_argument("cl", cl, "a cluster made by `cluster_ssh()` or `cluster_slurm()`")
+    abort_argument("cl", cl, "a cluster made by `cluster_ssh()`, `cluster_slurm()` or `cluster_jobs()`")
   }
   remote_status(cl)
 }

@@ -204,12 +204,14 @@ detritus_changed_settings <- function(snapshot) {
 
 # Processes that were told to end need a moment; everything else is checked once they are gone.
 detritus_found <- function(snapshot, timeout = 5, except = NULL) {
-  left <- function() {
+  left <- NULL
+  look <- function() {
     found <- detritus_new_resources(snapshot)
-    if (is.null(except)) found else found[!grepl(except, found)]
+    left <<- if (is.null(except)) found else found[!grepl(except, found)]
+    length(left) == 0L
   }
-  tryCatch(wait_until(length(left()) == 0L, timeout), error = function(e) NULL)
-  found <- c(left(), detritus_changed_settings(snapshot))
+  tryCatch(wait_until(look, timeout), error = function(e) NULL)
+  found <- c(left, detritus_changed_settings(snapshot))
   if (length(found) > 0L) found
 }
 

@@ -118,18 +118,23 @@ status_of <- function(cluster) cluster_status(cluster)$state
 # A gate that is listened at, and what its visitors do; closed at the end of the caller.
 local_gate <- function(n = 1, frame = parent.frame()) {
   skip_without_crypto()
+  pool <- gate_start(n)
+  withr::defer(gate_stop(pool), envir = frame)
+  pool
+}
+
+# The same for several tests.
+gate_start <- function(n = 1) {
   pool <- regatta:::remote_pool(
     rep(1L, n), paste("host", seq_len(n)), "127.0.0.1", 20, character(), function(...) list()
   )
   regatta:::remote_launch(pool, seq_len(n))
-  withr::defer(
-    {
-      for (host in pool$hosts) if (!is.null(host$link)) .Call(regatta:::ffi_link_close, host$link, 0)
-      regatta:::remote_close(pool)
-    },
-    envir = frame
-  )
   pool
+}
+
+gate_stop <- function(pool) {
+  for (host in pool$hosts) if (!is.null(host$link)) .Call(regatta:::ffi_link_close, host$link, 0)
+  regatta:::remote_close(pool)
 }
 
 # The links of those who have been let in.

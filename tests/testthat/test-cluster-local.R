@@ -1,7 +1,10 @@
 detritus <- detritus_snapshot()
 
+# For all tests that leave a cluster as it was.
+standing <- cluster_local(2L)
+
 test_that("every verb gives on workers of a fork server what it gives on forked workers", {
-  cl <- local_pool(2L)
+  cl <- standing
   two <- on_local(workers = 2L)
   both <- function(call) {
     call <- substitute(call)
@@ -32,7 +35,7 @@ test_that("every verb gives on workers of a fork server what it gives on forked 
 })
 
 test_that("workers stand between runs, and a run leaves them as they were", {
-  cl <- local_pool(2L)
+  cl <- standing
   before <- cluster_pids(cl)
   expect_length(unique(before), 2L)
   hidden <- 7
@@ -64,7 +67,7 @@ test_that("results are read in place and outlive the run and the cluster", {
 })
 
 test_that("large arguments go by handle and come back as the same", {
-  cl <- local_pool(2L)
+  cl <- standing
   x <- shm_share(sqrt(1:1e6))
   got <- par_lapply(1:2, function(i, x) x, x = x, .on = cl, .control = on_local())
   expect_true(is_shm(got[[1L]]))
@@ -76,7 +79,7 @@ test_that("large arguments go by handle and come back as the same", {
 })
 
 test_that("output, conditions, errors, retries and limits are as on forked workers", {
-  cl <- local_pool(2L)
+  cl <- standing
   code <- function(i) {
     cat("out of", i, "\n")
     system(paste("echo program", i))
@@ -164,15 +167,17 @@ test_that("workers that belong to another process are an error that says so", {
 })
 
 test_that("a call that is under way and a map share a cluster without mixing", {
-  cl <- local_pool(2L)
+  cl <- standing
+  flag <- withr::local_tempfile()
   handle <- par_call(
     {
-      Sys.sleep(0.3)
+      while (!file.exists(flag)) Sys.sleep(0.01)
       "call"
     },
     .on = cl, .control = on_local()
   )
   expect_identical(par_lapply(1:6, identity, .on = cl, .control = on_local()), as.list(1:6))
+  file.create(flag)
   expect_identical(par_value(handle), "call")
   expect_length(cluster_pids(cl), 2L)
 })
@@ -233,6 +238,8 @@ test_that("what has all workers of a cluster is named", {
   expect_identical(par_value(handle), 1)
   expect_identical(par_value(par_call(2, .on = cl, .control = on_local())), 2)
 })
+
+parallel::stopCluster(standing)
 
 test_that("nothing is left behind", {
   end_servers()

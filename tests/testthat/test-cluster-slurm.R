@@ -36,7 +36,7 @@ test_that("one srun brings the nodes of an allocation, and they go with the clus
   expect_false(any(vapply(got$pids, is_running, NA)))
 })
 
-test_that("from a login node an array of jobs brings the workers, and ends with the cluster", {
+test_that("from a login node an array of jobs brings the workers, or jobs of their own, which end with the cluster", {
   local_slurm()
   withr::local_envvar(SLURM_JOB_ID = NA)
   queue <- function() system2("squeue", c("-h", "-r", "-o", "%j/%P/%k"), stdout = TRUE)
@@ -59,6 +59,42 @@ test_that("from a login node an array of jobs brings the workers, and ends with 
   expect_identical(unique(lapply(got, `[`, -1L)), list(list("yes", TRUE, FALSE)))
   stop_remote(cluster)
   wait_until(function() length(queue()) == 0L, 30, "the end of the job")
+
+  # Jobs of their own for the workers: one that somebody cancels costs what its worker was at, and comes again.
+  env <- remote_env()
+  env[["TMPDIR"]] <- withr::local_tempdir("nodes-") # agents that are killed leave theirs
+  cluster <- cluster_jobs(
+    2, "slurm", "127.0.0.1", c("#SBATCH --comment=own", "export FROM_TEMPLATE=yes"), rscript = remote_rscript(),
+    env = env, timeout = 90 * slowness(), deadline = 4
+  )
+  withr::defer(stop_remote(cluster))
+  expect_identical(queue(), rep("regatta/main/own", 2L))
+  expect_identical(parallel::clusterCall(cluster, Sys.getenv, "FROM_TEMPLATE"), list("yes", "yes"))
+  jobs <- function() unlist(parallel::clusterCall(cluster, Sys.getenv, "SLURM_JOB_ID"))
+  before <- jobs()
+  expect_false(before[[1L]] == before[[2L]])
+  victim <- cluster_status(cluster)$pid[[2L]]
+  got <- withCallingHandlers(
+    par_lapply(1:6, function(i) {
+      if (Sys.getpid() == victim) {
+        message("cancel")
+        Sys.sleep(600)
+      }
+      runif(1)
+    }, .on = cluster, .control = par_control(seed = 1L, progress = FALSE, dump = "no", retries = 2, batch = 1L)),
+    message = function(m) {
+      system2("scancel", before[[2L]])
+      invokeRestart("muffleMessage")
+    }
+  )
+  expect_length(par_last()$tries$index, 1L)
+  expect_identical(got, par_lapply(1:6, function(i) runif(1), .control = control))
+  wait_until(identical(status_of(cluster), c("idle", "idle")), 90)
+  after <- jobs()
+  expect_identical(after[[1L]], before[[1L]])
+  expect_false(after[[2L]] == before[[2L]])
+  stop_remote(cluster)
+  wait_until(function() length(queue()) == 0L, 30, "the end of the jobs")
 })
 
 test_that("hosts of an allocation have as many workers as tasks, and each one before any a second", {

@@ -47,13 +47,6 @@ test_that("wrong, used and replayed proofs are turned away", {
   expect_identical(par_value(agent), 0L)
 })
 
-test_that("one who says nothing is turned away in time", {
-  pool <- local_gate()
-  silent <- visit(pool)
-  gate_until(pool, function() any(grepl("in time", pool$refused)))
-  expect_length(socket_read(silent, 100), 40L)
-})
-
 test_that("a node obeys nobody who does not know the secret", {
   skip_without_crypto()
   server <- socket_server(timeout = 20 * slowness())
@@ -99,8 +92,24 @@ test_that("a message that is no plain list is refused before anything in it is l
 # Seconds of a test are long enough for a machine that does other things as well.
 on_remote <- function(...) par_control(progress = FALSE, dump = "no", seed = 1L, ...)
 
+# Two workers on a host and one on another, for all tests up to the one that loses them. At the door of others is one who
+# says nothing.
+started <- NULL
+if (.Call(regatta:::ffi_crypto_available) && dir.exists("/proc")) {
+  started <- shell_cluster_start(c(2, 1), deadline = 4)
+  started$gate <- gate_start()
+  started$silent <- socket_connect(started$gate$port, timeout = 20 * slowness())
+  regatta:::remote_admit(started$gate)
+}
+shared_cluster <- function() {
+  skip_without_crypto()
+  skip_unless_linux()
+  wait_until(identical(status_of(started$cluster), rep("idle", 3L)), 60)
+  started$cluster
+}
+
 test_that("workers do what package parallel and the verbs ask for", {
-  cluster <- local_shell_cluster(c(2, 1))
+  cluster <- shared_cluster()
   expect_s3_class(cluster, "cluster")
   expect_output(print(cluster), "cluster of 3 nodes")
   expect_output(print(cluster[[2L]]), "node 2: process [0-9]+")
@@ -124,7 +133,7 @@ test_that("workers do what package parallel and the verbs ask for", {
 })
 
 test_that("output and conditions arrive while the element runs, in their order", {
-  cluster <- local_shell_cluster(1)
+  cluster <- shared_cluster()
   flag <- withr::local_tempfile()
   said <- character()
   got <- withCallingHandlers(
@@ -153,7 +162,7 @@ test_that("output and conditions arrive while the element runs, in their order",
 })
 
 test_that("an element is ended by its limit, its worker goes on, and one that does not listen is killed", {
-  cluster <- local_shell_cluster(2)
+  cluster <- shared_cluster()
   marker <- withr::local_tempfile()
   pids <- cluster_status(cluster)$pid
   error <- expect_error(
@@ -183,7 +192,8 @@ test_that("an element is ended by its limit, its worker goes on, and one that do
   expect_s3_class(got[[2L]], "regatta_error_timeout")
   expect_identical(got[-2L], list(1L, 3L))
   got <- suppressWarnings(par_lapply(1:2, function(i) {
-    if (i == 2L) x <- numeric(4e8) + 1
+    x <- list()
+    while (i == 2L && length(x) < 400L) x[[length(x) + 1L]] <- numeric(1e6) + 1
     i
   }, .on = cluster, .control = on_remote(memory = "200MB", errors = "collect")))
   expect_s3_class(got[[2L]], "regatta_error_timeout")
@@ -191,7 +201,7 @@ test_that("an element is ended by its limit, its worker goes on, and one that do
 })
 
 test_that("a death costs one element, says how it was, and the worker is replaced", {
-  cluster <- local_shell_cluster(c(1, 1))
+  cluster <- shared_cluster()
   die <- function(i) {
     if (i == 2L) tools::pskill(Sys.getpid(), tools::SIGKILL)
     if (i == 3L) quit("no", 7)
@@ -205,7 +215,7 @@ test_that("a death costs one element, says how it was, and the worker is replace
   record <- par_last()
   expect_identical(as.character(record$elements$status[2:3]), c("death", "death"))
   expect_setequal(record$workers$exit, c("stopped", "signal 9 (SIGKILL)", "status 7"))
-  expect_identical(status_of(cluster), c("idle", "idle"))
+  wait_until(identical(status_of(cluster), rep("idle", 3L)), 60)
   # again, and it does not die the second time
   flag <- withr::local_tempdir()
   once <- function(i) {
@@ -223,7 +233,7 @@ test_that("a death costs one element, says how it was, and the worker is replace
 })
 
 test_that("runs, calls and streams on one cluster take turns", {
-  cluster <- local_shell_cluster(2)
+  cluster <- shared_cluster()
   flag <- withr::local_tempfile()
   call <- par_call({
     while (!file.exists(flag)) Sys.sleep(0.01)
@@ -235,43 +245,22 @@ test_that("runs, calls and streams on one cluster take turns", {
   file.create(flag)
   expect_identical(par_value(call), "called")
   expect_identical(par_next(stream), 20)
-  expect_identical(parallel::clusterCall(cluster, function() 1), list(1, 1))
+  expect_identical(parallel::clusterCall(cluster, function() 1), list(1, 1, 1))
   expect_identical(par_next(stream), 30)
   rm(stream)
   gc()
   expect_identical(par_lapply(1:2, identity, .on = cluster, .control = on_remote()), list(1L, 2L))
 })
 
-test_that("a worker that was stopped is silent, one that computes is busy, one of a lost host is gone", {
-  cluster <- local_shell_cluster(c(1, 1, 1), deadline = 4)
-  pool <- unclass(cluster)[[1L]]$pool
-  pids <- cluster_status(cluster)$pid
-  parallel::clusterCall(cluster, Sys.getpid)
-  parallel:::postNode(cluster[[1L]], "EXEC", list(
-    fun = function() suspendInterrupts(repeat sum(1:100)), args = list(), return = TRUE, tag = NULL
-  ))
-  tools::pskill(pids[[2L]], tools::SIGSTOP)
-  withr::defer(tools::pskill(pids[[2L]], tools::SIGCONT))
-  pool$keeps <- FALSE # it is not started again
-  tools::pskill(agent_pids(cluster)[[3L]], tools::SIGKILL)
-  wait_until(identical(status_of(cluster), c("busy", "silent", "gone")), 20)
-  status <- cluster_status(cluster)
-  expect_gt(status$busy_for[[1L]], 0)
-  expect_gt(status$memory[[1L]], 1e6)
-  expect_match(status$reason[[3L]], "host3: ")
-  expect_error(parallel::clusterCall(cluster[3L], Sys.getpid), class = "regatta_error_socket")
-  expect_error(parallel:::recvOneData(cluster[3L]), "node 3 .* is lost")
-  tools::pskill(pids[[2L]], tools::SIGCONT)
-  wait_until(status_of(cluster)[[2L]] == "idle")
-  expect_identical(parallel::clusterCall(cluster[2L], Sys.getpid)[[1L]], pids[[2L]])
-  # the worker of an agent that was killed does not outlive it
-  wait_until(!is_running(pids[[3L]]))
-  tools::pskill(pids[[1L]], tools::SIGKILL)
-  expect_error(parallel:::recvResult(cluster[[1L]]), "node 1 .* is lost")
+test_that("one who says nothing is turned away in time", {
+  skip_without_crypto()
+  skip_unless_linux()
+  gate_until(started$gate, function() any(grepl("in time", started$gate$refused)))
+  expect_length(socket_read(started$silent, 100), 40L)
 })
 
 test_that("a host that is lost costs what its workers had, the others go on, and it is started again", {
-  cluster <- local_shell_cluster(c(2, 1))
+  cluster <- shared_cluster()
   agents <- agent_pids(cluster)
   flag <- withr::local_tempfile()
   lost <- cluster_status(cluster)$pid[1:2]
@@ -292,6 +281,40 @@ test_that("a host that is lost costs what its workers had, the others go on, and
   expect_identical(run(), as.list(1:12))
   wait_until(!any(vapply(lost, is_running, NA)))
 })
+
+test_that("a worker that was stopped is silent, one that computes is busy, one of a lost host is gone", {
+  cluster <- shared_cluster()
+  pool <- pool_of(cluster)
+  pids <- cluster_status(cluster)$pid
+  parallel::clusterCall(cluster, Sys.getpid)
+  parallel:::postNode(cluster[[1L]], "EXEC", list(
+    fun = function() suspendInterrupts(repeat sum(1:100)), args = list(), return = TRUE, tag = NULL
+  ))
+  tools::pskill(pids[[2L]], tools::SIGSTOP)
+  withr::defer(tools::pskill(pids[[2L]], tools::SIGCONT))
+  pool$keeps <- FALSE # it is not started again
+  tools::pskill(agent_pids(cluster)[[2L]], tools::SIGKILL)
+  wait_until(identical(status_of(cluster), c("busy", "silent", "gone")), 20)
+  status <- cluster_status(cluster)
+  expect_gt(status$busy_for[[1L]], 0)
+  expect_gt(status$memory[[1L]], 1e6)
+  expect_match(status$reason[[3L]], "host2: ")
+  expect_error(parallel::clusterCall(cluster[3L], Sys.getpid), class = "regatta_error_socket")
+  expect_error(parallel:::recvOneData(cluster[3L]), "node 3 .* is lost")
+  tools::pskill(pids[[2L]], tools::SIGCONT)
+  wait_until(status_of(cluster)[[2L]] == "idle")
+  expect_identical(parallel::clusterCall(cluster[2L], Sys.getpid)[[1L]], pids[[2L]])
+  # the worker of an agent that was killed does not outlive it
+  wait_until(!is_running(pids[[3L]]))
+  tools::pskill(pids[[1L]], tools::SIGKILL)
+  expect_error(parallel:::recvResult(cluster[[1L]]), "node 1 .* is lost")
+})
+
+if (!is.null(started)) {
+  close(started$silent)
+  gate_stop(started$gate)
+  started$stop()
+}
 
 test_that("agents whose session was killed end, and leave nothing, also while their workers compute", {
   skip_unless_linux()
@@ -324,7 +347,7 @@ test_that("agents whose session was killed end, and leave nothing, also while th
 test_that("a host that is cut off is noticed at both ends", {
   host <- local_far_host()
   cluster <- local_shell_cluster(2, wrap = host$wrap, address = host$address, deadline = 3)
-  pool <- unclass(cluster)[[1L]]$pool
+  pool <- pool_of(cluster)
   pool$keeps <- FALSE
   pids <- c(cluster_status(cluster)$pid, agent_pids(cluster))
   parallel:::postNode(cluster[[1L]], "EXEC", list(

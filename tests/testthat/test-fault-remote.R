@@ -30,21 +30,21 @@ undisturbed <- function(n = 12L) {
   par_lapply(seq_len(n), function(i) runif(1), .control = control)
 }
 
-for (how in c("down", "drop", "reset")) {
-  test_that(paste("a map goes on without a host that is cut off, and with it when it is back:", how), {
-    host <- local_far_host()
-    cluster <- local_far_pair(host)
+test_that("a map goes on without a host that is cut off, and with it when it is back", {
+  host <- local_far_host()
+  cluster <- local_far_pair(host)
+  for (how in c("down", "drop", "reset")) {
     pids <- c(cluster_status(cluster)$pid[[2L]], agent_pids(cluster)[[2L]])
     got <- map_with_fault(cluster, pids[[1L]], function() cut_off(host, how))
-    expect_gt(length(par_last()$tries$index), 0L)
-    expect_identical(got, undisturbed())
+    expect_gt(length(par_last()$tries$index), 0L, label = how)
+    expect_identical(got, undisturbed(), label = how)
     # its agent and worker notice it, too
     wait_until(!any(vapply(pids, is_running, NA)), 30)
     cut_off(host, how, undo = TRUE)
     wait_until(identical(status_of(cluster), c("idle", "idle")), 60)
     expect_identical(map_with_fault(cluster, integer(), identity), undisturbed())
-  })
-}
+  }
+})
 
 test_that("a short break of a link costs nothing", {
   host <- local_far_host()
@@ -104,7 +104,7 @@ test_that("a slow link or agent does what it can, and is not taken for one that 
   tools::pskill(agent, tools::SIGCONT)
 })
 
-test_that("an agent that is stopped is given up, and ends when it goes on", {
+test_that("an agent that is stopped is given up, and ends when it goes on, if its cluster is there or not", {
   cluster <- local_shell_cluster(c(1, 1), deadline = 3)
   agent <- agent_pids(cluster)[[2L]]
   worker <- cluster_status(cluster)$pid[[2L]]
@@ -113,10 +113,9 @@ test_that("an agent that is stopped is given up, and ends when it goes on", {
   expect_identical(got, undisturbed())
   tools::pskill(agent, tools::SIGCONT)
   wait_until(!is_running(agent) && !is_running(worker), 30)
-})
 
-test_that("an agent that comes when the cluster was stopped ends by itself", {
-  cluster <- local_shell_cluster(c(1, 1), deadline = 3)
+  # one that comes when the cluster was stopped
+  wait_until(identical(status_of(cluster), c("idle", "idle")), 60)
   pool <- pool_of(cluster)
   agent <- agent_pids(cluster)[[2L]]
   tools::pskill(agent, tools::SIGSTOP)
@@ -198,10 +197,8 @@ test_that("a cluster of which nobody has come yet is waited for", {
   file.create(go)
   expect_identical(par_lapply(1:4, function(i) i, .on = cluster, .control = on_remote()), as.list(1:4))
   expect_identical(status_of(cluster), c("idle", "idle"))
-})
 
-test_that("a host that cannot have what a call needs says so", {
-  cluster <- local_shell_cluster(1)
+  # one of its hosts cannot have what a call needs
   lost <- structure(function(i) i, class = "function")
   environment(lost) <- list2env(list(x = 1), parent = asNamespace("stats"))
   expect_identical(par_lapply(1:2, lost, .on = cluster, .control = on_remote()), list(1L, 2L))
@@ -238,85 +235,84 @@ test_that("what a call needs crosses the link to a host once, compressed where t
   expect_lt(sent() - before, 5e6)
 })
 
-test_that("workers whose step daemon of Slurm was killed end with their cluster", {
-  local_slurm()
-  job <- function(rscript, env) {
-    cluster <- cluster_slurm(rscript = rscript, env = env, address = "127.0.0.1", timeout = 60, deadline = 4)
-    pool <- unclass(cluster)[[1L]]$pool
-    agents <- vapply(pool$hosts, function(host) host$facts$pid, 0L)
-    parent <- function(pid) as.integer(strsplit(sub("^.*[)] ", "", readLines(file.path("/proc", pid, "stat"))), " ")[[1L]][[2L]])
-    comm <- function(pid) readLines(file.path("/proc", pid, "comm"))
-    daemon <- agents[[1L]]
-    while (daemon > 1L && comm(daemon) != "slurmstepd") daemon <- parent(daemon)
-    pids <- c(agents, cluster_status(cluster)$pid)
-    control <- par_control(seed = 1L, progress = FALSE, dump = "no", retries = 3)
-    values <- par_lapply(1:12, function(i) {
-      if (i == 3L) {
-        tools::pskill(daemon, tools::SIGKILL)
-        Sys.sleep(0.5)
-      }
-      runif(1)
-    }, .on = cluster, .control = control)
-    parallel::stopCluster(cluster)
-    list(daemon = daemon, pids = pids, values = values)
-  }
-  got <- fault_run(
-    job, list(rscript = remote_rscript(), env = remote_env()),
-    wrap = c("salloc", "-Q", "-N2", "-n2"), timeout = 180
-  )$value
-  expect_gt(got$daemon, 1L)
-  expect_identical(got$values, undisturbed())
-  wait_until(!any(vapply(got$pids, is_running, NA)), 30)
-})
+# A step daemon that is killed leaves its workers alone.
+job_whose_daemon_dies <- function(rscript, env) {
+  cluster <- cluster_slurm(rscript = rscript, env = env, address = "127.0.0.1", timeout = 60, deadline = 4)
+  pool <- unclass(cluster)[[1L]]$pool
+  agents <- vapply(pool$hosts, function(host) host$facts$pid, 0L)
+  parent <- function(pid) as.integer(strsplit(sub("^.*[)] ", "", readLines(file.path("/proc", pid, "stat"))), " ")[[1L]][[2L]])
+  comm <- function(pid) readLines(file.path("/proc", pid, "comm"))
+  daemon <- agents[[1L]]
+  while (daemon > 1L && comm(daemon) != "slurmstepd") daemon <- parent(daemon)
+  pids <- c(agents, cluster_status(cluster)$pid)
+  control <- par_control(seed = 1L, progress = FALSE, dump = "no", retries = 3)
+  values <- par_lapply(1:12, function(i) {
+    if (i == 3L) {
+      tools::pskill(daemon, tools::SIGKILL)
+      Sys.sleep(0.5)
+    }
+    runif(1)
+  }, .on = cluster, .control = control)
+  parallel::stopCluster(cluster)
+  list(daemon = daemon, pids = pids, values = values)
+}
 
-test_that("a step of Slurm that is cancelled costs what its hosts were at, and they are started again", {
+job_whose_steps_end <- function(rscript, env) {
+  cluster <- cluster_slurm(rscript = rscript, env = env, address = "127.0.0.1", timeout = 60, deadline = 4)
+  on.exit(parallel::stopCluster(cluster))
+  pool <- unclass(cluster)[[1L]]$pool
+  # by their own word: a step has the number that Slurm gave to the processes of its tasks
+  steps <- function() unlist(parallel::clusterCall(cluster, Sys.getenv, "SLURM_STEP_ID"))
+  lives <- function() vapply(pool$hosts, `[[`, 0, "life")
+  map <- function(step) {
+    cancel <- sprintf("%s.%s", Sys.getenv("SLURM_JOB_ID"), step)
+    done <- FALSE
+    withCallingHandlers(
+      par_lapply(1:12, function(i) {
+        if (i == 3L) message("cancel")
+        Sys.sleep(0.1)
+        runif(1)
+      }, .on = cluster, .control = par_control(seed = 1L, progress = FALSE, dump = "no", retries = 5, batch = 1L)),
+      message = function(m) {
+        if (!done && grepl("cancel", conditionMessage(m))) system2("scancel", cancel)
+        done <<- TRUE
+        invokeRestart("muffleMessage")
+      }
+    )
+  }
+  ready <- function() {
+    while (!all(cluster_status(cluster)$state == "idle")) Sys.sleep(0.1)
+  }
+  first <- steps()
+  both <- map(first[[1L]])
+  ready()
+  before <- list(steps = steps(), lives = lives())
+  one <- map(before$steps[[2L]])
+  ready()
+  list(first = first, values = list(both, one), before = before, lives = lives())
+}
+
+test_that("a cancelled step of Slurm is started again, and workers without their step daemon end with their cluster", {
   local_slurm()
   env <- remote_env()
   env[["TMPDIR"]] <- withr::local_tempdir("nodes-") # agents that are killed leave theirs
-  job <- function(rscript, env) {
-    cluster <- cluster_slurm(rscript = rscript, env = env, address = "127.0.0.1", timeout = 60, deadline = 4)
-    on.exit(parallel::stopCluster(cluster))
-    pool <- unclass(cluster)[[1L]]$pool
-    # by their own word: a step has the number that Slurm gave to the processes of its tasks
-    steps <- function() unlist(parallel::clusterCall(cluster, Sys.getenv, "SLURM_STEP_ID"))
-    lives <- function() vapply(pool$hosts, `[[`, 0, "life")
-    map <- function(step) {
-      cancel <- sprintf("%s.%s", Sys.getenv("SLURM_JOB_ID"), step)
-      done <- FALSE
-      withCallingHandlers(
-        par_lapply(1:12, function(i) {
-          if (i == 3L) message("cancel")
-          Sys.sleep(0.1)
-          runif(1)
-        }, .on = cluster, .control = par_control(seed = 1L, progress = FALSE, dump = "no", retries = 5, batch = 1L)),
-        message = function(m) {
-          if (!done && grepl("cancel", conditionMessage(m))) system2("scancel", cancel)
-          done <<- TRUE
-          invokeRestart("muffleMessage")
-        }
-      )
-    }
-    ready <- function() {
-      while (!all(cluster_status(cluster)$state == "idle")) Sys.sleep(0.1)
-    }
-    first <- steps()
-    both <- map(first[[1L]])
-    ready()
-    before <- list(steps = steps(), lives = lives())
-    one <- map(before$steps[[2L]])
-    ready()
-    list(first = first, values = list(both, one), before = before, lives = lives())
+  run <- function(job) {
+    fault_run(
+      job, list(rscript = remote_rscript(), env = env), wrap = c("salloc", "-Q", "-N2", "-n2"), timeout = 180
+    )$value
   }
-  got <- fault_run(
-    job, list(rscript = remote_rscript(), env = env),
-    wrap = c("salloc", "-Q", "-N2", "-n2"), timeout = 180
-  )$value
+  got <- run(job_whose_steps_end)
   expect_identical(got$values, list(undisturbed(), undisturbed()))
   # One step had brought both; each was started again by one of its own.
   expect_identical(got$first[[1L]], got$first[[2L]])
   expect_identical(got$before$lives, c(2, 2))
   expect_false(got$before$steps[[1L]] == got$before$steps[[2L]])
   expect_identical(got$lives, c(2, 3))
+
+  got <- run(job_whose_daemon_dies)
+  expect_gt(got$daemon, 1L)
+  expect_identical(got$values, undisturbed())
+  wait_until(!any(vapply(got$pids, is_running, NA)), 30)
 })
 
 test_that("nothing is left behind", {
