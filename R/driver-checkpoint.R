@@ -113,7 +113,7 @@ checkpoint_keys <- function(task, point) {
   } else {
     checkpoint_places(content, if (!is.null(task$series)) point$counts)
   }
-  text <- paste(point$code, paste(point$seed, collapse = " "), content, place)
+  text <- paste(paste(point$code, paste(point$seed, collapse = " ")), content, place)
   vapply(text, rlang::hash, "", USE.NAMES = FALSE)
 }
 
@@ -208,29 +208,62 @@ checkpoint_keep <- function(run, event) {
     return(invisible())
   }
   numbers <- rbind(unclass(Sys.time()), event$end - event$start, event$bytes, event$try, checkpoint_pids(run, event))
+  left <- seq_along(event$index)
+  small <- checkpoint_small(point, event)
+  for (some in split(small, (seq_along(small) - 1L) %/% 100L)) {
+    # What has no room as a whole may have it in part.
+    if (checkpoint_append(point, event, numbers, some)) left <- setdiff(left, some)
+  }
   k <- 0L
-  n <- length(event$index)
   keep <- function() {
-    while (k < n) {
+    while (k < length(left)) {
       k <<- k + 1L
-      i <- event$index[[k]]
-      told <- if (length(point$told) > 0L) point$told[[as.character(i)]]
-      facts <- list(of = point$of, numbers = numbers[, k], name = point$names[i], told = told)
+      place <- left[[k]]
+      i <- event$index[[place]]
+      facts <- checkpoint_facts(point, i, numbers[, place])
       wrote <- log_append(
-        point$log, "value", point$keys[[i]], point$before + i, facts, event$values[[k]], event$bytes[[k]]
+        point$log, "value", point$keys[[i]], point$before + i, facts, event$values[[place]], event$bytes[[place]]
       )
       if (is_log_failure(wrote)) checkpoint_fail(run, i, wrote)
-      if (!is.null(told)) point$told[[as.character(i)]] <- NULL
+      if (!is.null(facts$told)) point$told[[as.character(i)]] <- NULL
     }
   }
   # A value that cannot be serialised costs no other.
-  while (k < n) {
+  while (k < length(left)) {
     tryCatch(keep(), error = function(e) {
-      checkpoint_fail(run, event$index[[k]], list(operation = conditionMessage(e), errno = 0L, holder = 0L))
+      checkpoint_fail(run, event$index[[left[[k]]]], list(operation = conditionMessage(e), errno = 0L, holder = 0L))
     })
   }
   point$kept[[length(point$kept) + 1L]] <- event$index
   point$due <- min(point$due, .Call(ffi_clock) + checkpoint_sync_after)
+}
+
+checkpoint_facts <- function(point, i, numbers) {
+  list(
+    of = point$of, numbers = numbers, name = point$names[i],
+    told = if (length(point$told) > 0L) point$told[[as.character(i)]]
+  )
+}
+
+# Which of the values can be written together, if there are several.
+checkpoint_small <- function(point, event) {
+  if (length(event$index) == 1L || length(point$told) > 0L) {
+    return(integer())
+  }
+  plain <- vapply(event$values, function(value) is_plain_value(value) && length(value) <= 1000L, NA)
+  which(plain & event$bytes < 2^16)
+}
+
+# Whether these are in the log.
+checkpoint_append <- function(point, event, numbers, some) {
+  payloads <- vector("list", length(some))
+  for (k in seq_along(some)) {
+    place <- some[[k]]
+    payloads[[k]] <- log_payload(checkpoint_facts(point, event$index[[place]], numbers[, place]), event$values[[place]])
+  }
+  index <- event$index[some]
+  all(lengths(payloads) < log_large) &&
+    isTRUE(log_append_bytes(point$log, "value", point$keys[index], as.double(point$before + index), payloads))
 }
 
 # What stands in the record of a value as `numbers`.

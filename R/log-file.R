@@ -38,12 +38,9 @@ log_holder <- function(folder) {
 # its size.
 log_append <- function(log, type, key, index, facts, value = NULL, bytes = 0) {
   if (bytes < log_large) {
-    payload <- list(facts = facts, value = value)
-    # Most values are of this kind, and nothing warns of one.
-    plain <- is.atomic(value) && is.null(attributes(value))
-    payload <- if (plain) serialize(payload, NULL, xdr = FALSE) else to_bytes(payload)
+    payload <- log_payload(facts, value)
     if (length(payload) < log_large || type == "call") {
-      return(.Call(ffi_log_append, log$pointer, log_types[[type]], key, index, payload))
+      return(log_append_bytes(log, type, key, index, list(payload)))
     }
   }
   name <- paste0(key, ".value")
@@ -53,6 +50,19 @@ log_append <- function(log, type, key, index, facts, value = NULL, bytes = 0) {
   }
   facts$file <- list(name = name, size = sums[[1L]], sum = sums[[2L]])
   log_append(log, "file", key, index, facts)
+}
+
+log_payload <- function(facts, value) {
+  payload <- list(facts = facts, value = value)
+  if (is_plain_value(value)) serialize(payload, NULL, xdr = FALSE) else to_bytes(payload)
+}
+
+# Most values are of this kind, and nothing warns of one.
+is_plain_value <- function(x) is.atomic(x) && is.null(attributes(x))
+
+# Several records with one write: all of them are there then, or none.
+log_append_bytes <- function(log, type, keys, index, payloads) {
+  .Call(ffi_log_append, log$pointer, log_types[[type]], keys, index, payloads)
 }
 
 # Bytes from which on a value has a file of its own.

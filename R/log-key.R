@@ -191,8 +191,8 @@ key_vector <- function(x, seen) {
   list("long", typeof(x), length(x), rlang::hash(parts), marks)
 }
 
-# Which elements of a list key_plain() would change. Attributes of attributes of attributes may be deep: key_plain() looks
-# into those.
+# Which elements of a list key_plain() would change. Attributes of attributes of attributes may be deep: they are left
+# to key_plain().
 is_deep <- function(x, depth = 0L) {
   vapply(unclass(x), function(part) {
     !typeof(part) %in% key_shallow || length(part) > key_stretch ||

@@ -116,16 +116,26 @@ SEXP ffi_log_open(SEXP folder, SEXP write) {
   return result;
 }
 
-SEXP ffi_log_append(SEXP log, SEXP type, SEXP key, SEXP index, SEXP payload) {
-  rg_log_header header = {.size = (uint64_t)XLENGTH(payload), .index = (uint64_t)Rf_asReal(index),
-                          .type = (uint32_t)Rf_asInteger(type)};
-  const char *text = CHAR(STRING_ELT(key, 0));
-  if (strlen(text) != 32) Rf_error("a key has 32 digits");
-  for (int i = 0; i < 16; i++) {
-    char two[3] = {text[2 * i], text[2 * i + 1], 0};
-    header.key[i] = (uint8_t)strtoul(two, NULL, 16);
+static uint8_t digit_of(char c) { return (uint8_t)(c <= '9' ? c - '0' : (c | 32) - 'a' + 10); }
+
+static void read_key(uint8_t key[16], SEXP hex) {
+  const char *text = CHAR(hex);
+  if (LENGTH(hex) != 32) Rf_error("a key has 32 digits");
+  for (int i = 0; i < 16; i++) key[i] = (uint8_t)(digit_of(text[2 * i]) << 4 | digit_of(text[2 * i + 1]));
+}
+
+SEXP ffi_log_append(SEXP log, SEXP type, SEXP keys, SEXP index, SEXP payloads) {
+  size_t n = (size_t)XLENGTH(payloads);
+  rg_log_header *headers = (rg_log_header *)R_alloc(n, sizeof *headers);
+  const void **bytes = (const void **)R_alloc(n, sizeof *bytes);
+  for (size_t i = 0; i < n; i++) {
+    SEXP payload = VECTOR_ELT(payloads, (R_xlen_t)i);
+    headers[i] = (rg_log_header){.size = (uint64_t)XLENGTH(payload), .index = (uint64_t)REAL(index)[i],
+                                 .type = (uint32_t)Rf_asInteger(type)};
+    read_key(headers[i].key, STRING_ELT(keys, (R_xlen_t)i));
+    bytes[i] = RAW(payload);
   }
-  if (rg_log_append(log_borrow(log), &header, RAW(payload)) < 0) return lost("write");
+  if (rg_log_append(log_borrow(log), headers, bytes, n) < 0) return lost("write");
   return Rf_ScalarLogical(TRUE);
 }
 

@@ -10,7 +10,7 @@
 SEXP ffi_log_open(SEXP folder, SEXP write);
 
 /* TRUE, or a failure. `key` has 32 hexadecimal digits. */
-SEXP ffi_log_append(SEXP log, SEXP type, SEXP key, SEXP index, SEXP payload);
+SEXP ffi_log_append(SEXP log, SEXP type, SEXP keys, SEXP index, SEXP payloads);
 
 /* Payloads of `size` bytes at these offsets, a list; NULL for one that is damaged. */
 SEXP ffi_log_read(SEXP log, SEXP offset, SEXP size);

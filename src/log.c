@@ -306,25 +306,33 @@ static int is_removed(const rg_log *log) {
   return 1;
 }
 
-int rg_log_append(rg_log *log, rg_log_header *header, const void *payload) {
+static void complete(rg_log_header *header, const void *payload, int64_t offset) {
+  memcpy(header->mark, RG_LOG_MARK, sizeof header->mark);
+  header->offset = (uint64_t)offset;
+  header->unused = 0;
+  header->payload_sum = rg_checksum(payload, header->size);
+  header->header_sum = sum_of_header(header);
+}
+
+int rg_log_append(rg_log *log, rg_log_header *headers, const void *const *payloads, size_t n) {
   if (!log->may_write || log->owner != getpid()) {
     errno = EPERM;
     return -1;
   }
-  memcpy(header->mark, RG_LOG_MARK, sizeof header->mark);
-  header->offset = (uint64_t)log->end;
-  header->unused = 0;
-  header->payload_sum = rg_checksum(payload, header->size);
-  header->header_sum = sum_of_header(header);
   if (is_removed(log)) return -1;
-  size_t size = sizeof *header + header->size;
-  char *record = malloc(size);
-  if (!record) return -1;
-  memcpy(record, header, sizeof *header);
-  memcpy(record + sizeof *header, payload, header->size);
-  int status = rg_fd_pwrite_all(log->fd, record, size, log->end);
+  size_t size = 0;
+  for (size_t i = 0; i < n; i++) size += sizeof *headers + headers[i].size;
+  char *records = malloc(size), *at = records;
+  if (!records) return -1;
+  for (size_t i = 0; i < n; i++) {
+    complete(headers + i, payloads[i], log->end + (at - records));
+    memcpy(at, headers + i, sizeof *headers);
+    memcpy(at + sizeof *headers, payloads[i], headers[i].size);
+    at += sizeof *headers + headers[i].size;
+  }
+  int status = rg_fd_pwrite_all(log->fd, records, size, log->end);
   int saved = errno;
-  free(record);
+  free(records);
   if (status < 0) {
     /* A part is no record; where it cannot be taken away the next one is written over it. */
     (void)rg_fd_resize(log->fd, log->end);

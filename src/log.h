@@ -60,9 +60,9 @@ void rg_log_close(rg_log *log);
 typedef void rg_log_found(void *data, const rg_log_header *header);
 int rg_log_scan(rg_log *log, rg_log_found *found, void *data, int64_t *damaged);
 
-/* Appends a record: mark, offset and checksums of *header are set here. -1 with errno: nothing was
-   appended; ENOENT: the file has been removed. */
-int rg_log_append(rg_log *log, rg_log_header *header, const void *payload);
+/* Appends `n` records, in one write: mark, offset and checksums of the headers are set here. -1 with errno: nothing
+   was appended; ENOENT: the file has been removed. */
+int rg_log_append(rg_log *log, rg_log_header *headers, const void *const *payloads, size_t n);
 
 /* Reads a payload of `size` bytes whose header stands at `offset`. -1 with errno: EBADMSG if it is damaged. */
 int rg_log_read(rg_log *log, uint64_t offset, void *payload, size_t size);

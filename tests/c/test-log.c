@@ -132,7 +132,21 @@ static int append(rg_log *log, uint64_t index) {
   unsigned char payload[PAYLOAD_MAX];
   rg_log_header header = {.type = 2, .index = index};
   header.size = payload_of(index, payload);
-  return rg_log_append(log, &header, payload);
+  const void *const bytes = payload;
+  return rg_log_append(log, &header, &bytes, 1);
+}
+
+/* Records `from` to `to` at once. */
+static int append_many(rg_log *log, uint64_t from, uint64_t to) {
+  static unsigned char payload[RECORDS_MAX][PAYLOAD_MAX];
+  rg_log_header headers[RECORDS_MAX];
+  const void *bytes[RECORDS_MAX];
+  size_t n = 0;
+  for (uint64_t i = from; i <= to; i++, n++) {
+    headers[n] = (rg_log_header){.type = 2, .index = i, .size = payload_of(i, payload[n])};
+    bytes[n] = payload[n];
+  }
+  return rg_log_append(log, headers, bytes, n);
 }
 
 /* Whether the record has what was appended as number `index`. */
@@ -221,7 +235,8 @@ TEST(log_takes_no_bytes_of_a_payload_for_a_record) {
   long size = few_records(bytes);
   rg_log *log = open_log(1, &all);
   rg_log_header header = {.type = 2, .index = 6, .size = (uint64_t)size};
-  CHECK(log && rg_log_append(log, &header, bytes) == 0);
+  const void *const payload = bytes;
+  CHECK(log && rg_log_append(log, &header, &payload, 1) == 0);
   rg_log_close(log);
   /* Its header is damaged, so that its payload is searched. */
   size = read_file(bytes);
@@ -392,14 +407,18 @@ TEST(log_that_is_read_and_written_in_pieces_is_the_same) {
   drop_folder();
 }
 
-static void die_while_appending(int64_t after) {
+static long end_of(const rg_log_header *header) { return (long)(header->offset + sizeof *header + header->size); }
+
+/* Records 3 to FEW, one by one or all at once. */
+static void die_while_appending(int64_t after, int together) {
   records all;
   int status = 0;
   pid_t pid = fork();
   if (pid == 0) {
     rg_log *log = open_log(1, &all);
     fault.dies_after = after;
-    for (uint64_t i = 3; log && i <= FEW; i++) append(log, i);
+    if (together) append_many(log, 3, FEW);
+    for (uint64_t i = 3; !together && i <= FEW; i++) append(log, i);
     _exit(1);
   }
   waitpid(pid, &status, 0);
@@ -415,10 +434,10 @@ TEST(log_of_a_process_that_was_killed_after_any_byte_has_the_records_before) {
   long two = (long)whole.at[2].offset;
   for (long after = 1; after <= size - two; after += check_stride) {
     write_file(bytes, two);
-    die_while_appending(after);
+    die_while_appending(after, after % 2);
     rg_log *log = open_log(0, &all);
     int expected = 2;
-    while (expected < FEW && (expected + 1 < FEW ? (long)whole.at[expected + 1].offset : size) <= two + after) expected++;
+    while (expected < FEW && end_of(&whole.at[expected]) <= two + after) expected++;
     CHECK(log && all.count == expected);
     for (int k = 0; log && k < all.count; k++) CHECK(is_record(log, &all.at[k], (uint64_t)k + 1));
     rg_log_close(log);
@@ -432,7 +451,7 @@ TEST(log_of_a_process_that_was_killed_after_any_byte_has_the_records_before) {
   drop_folder();
 }
 
-/* Appends record `large` to a log of two when the disk has room for `room` bytes of it, then 4 and 5 when there is more. */
+/* Appends record `large` to a log of two when the disk has room for `room` bytes of it, later 4 and 5. */
 static void fill_disk(int64_t two, uint64_t large, int64_t room) {
   records all;
   rg_log *log = open_log(1, &all);
@@ -474,6 +493,27 @@ TEST(log_on_a_full_disk_has_all_whole_records_and_goes_on_when_there_is_room) {
     }
   }
   no_fault();
+  drop_folder();
+}
+
+TEST(log_takes_all_of_several_records_or_none) {
+  static unsigned char one_by_one[FILE_MAX], together[FILE_MAX];
+  records all;
+  make_folder();
+  long size = few_records(one_by_one);
+  unlink(path_of(RG_LOG_NAME));
+  rg_log *log = open_log(1, &all);
+  fault.room = size - 1;
+  CHECK(log && append_many(log, 1, FEW) < 0 && errno == ENOSPC);
+  no_fault();
+  CHECK(read_file(together) == 0);
+  CHECK(log && append_many(log, 1, FEW) == 0);
+  CHECK(read_file(together) == size && memcmp(one_by_one, together, (size_t)size) == 0);
+  CHECK(log && append(log, 6) == 0);
+  rg_log_close(log);
+  log = open_log(0, &all);
+  CHECK(log && all.count == FEW + 1 && all.damaged == 0);
+  rg_log_close(log);
   drop_folder();
 }
 
