@@ -104,6 +104,18 @@ node_connection <- function(node) {
   if (inherits(node, c("SOCKnode", "SOCK0node")) && inherits(node[["con"]], "sockconn")) node[["con"]]
 }
 
+# Of those that nobody has engaged a run takes first whom it knows; one that is busy is waited for, one out of service
+# never comes.
+wire_rank <- function(wire) {
+  if (!is.null(wire$out)) {
+    3L
+  } else if (!is.null(wire$busy)) {
+    2L
+  } else {
+    as.integer(is.null(wire$facts))
+  }
+}
+
 wire_new <- function(node, number) {
   wire <- new.env(parent = emptyenv())
   wire$node <- if (is.null(node_connection(node))) node

@@ -39,15 +39,17 @@ new_executor.cluster <- function(on, plan) {
   )
 }
 
-# Workers are numbered as their nodes are; nodes that nobody has engaged come first.
+# pool$wires has the node of each worker by the number of the worker; pool$spare those that the run does not use.
 cluster_pool <- function(on, plan) {
   pool <- new.env(parent = emptyenv())
   pool$plan <- plan
   pool$cluster <- on
   wires <- cluster_wires(unclass(on))
   pool$sockets <- all(vapply(wires, function(wire) !is.null(wire$pointer) || !is.null(wire$out), NA))
-  free <- order(vapply(wires, function(wire) !is.null(wire$busy) || !is.null(wire$out), NA))
-  pool$wires <- wires[if (pool$sockets) free[seq_len(plan$workers)] else seq_len(plan$workers)]
+  if (pool$sockets) wires <- wires[order(vapply(wires, wire_rank, 1L))]
+  first <- seq_len(plan$workers)
+  pool$wires <- wires[first]
+  pool$spare <- if (pool$sockets) wires[-first]
   pool$session <- Sys.getpid()
   pool$token <- paste(Sys.getpid(), format(.Call(ffi_clock), digits = 15))
   pool$alive <- rep(TRUE, plan$workers)
@@ -79,18 +81,24 @@ cluster_guard <- function(pool, code) {
   value
 }
 
-# There are no other nodes than those of the cluster.
+# A worker that takes the place of another is a node that the run has not used, if there is one. What nobody has asked
+# yet who it is holds this up for as long as cluster_hello_left() says.
 cluster_start <- function(pool, workers) {
-  for (id in workers[workers > length(pool$wires)]) {
-    cluster_tell(pool, event_not_started(id, NULL))
+  if (is.null(pool$slots)) {
+    pool$slots <- .Call(ffi_cluster_slots_new, length(pool$wires) + length(pool$spare), shm_limit())
   }
-  new <- workers[workers <= length(pool$wires)]
-  if (length(new) == 0L) {
-    return(invisible())
+  for (w in workers[workers > length(pool$wires)]) {
+    wire <- cluster_spare(pool)
+    if (is.null(wire)) {
+      cluster_tell(pool, event_not_started(w, NULL))
+    } else {
+      pool$wires[[w]] <- wire
+      pool$alive[[w]] <- TRUE
+    }
   }
-  pool$slots <- .Call(ffi_cluster_slots_new, pool$plan$workers, shm_limit())
-  cluster_meet(pool)
-  for (w in new) {
+  workers <- workers[workers <= length(pool$wires)]
+  cluster_choose(pool, workers)
+  for (w in workers) {
     wire <- pool$wires[[w]]
     unfit <- cluster_unfit(pool, w)
     if (is.null(unfit)) {
@@ -105,14 +113,42 @@ cluster_start <- function(pool, workers) {
     }
   }
   # At once, though the nodes may be busy for long: what is sent is as it was at the time of the call.
-  cluster_prepare(pool)
+  if (is.null(pool$packed)) cluster_prepare(pool)
+}
+
+# The next node for a worker, which the run has then; NULL if there is none.
+cluster_spare <- function(pool) {
+  spare <- Filter(function(wire) is.null(wire$out), pool$spare)
+  if (length(spare) == 0L) {
+    return(NULL)
+  }
+  best <- which.min(vapply(spare, wire_rank, 1L))
+  pool$spare <- spare[-best]
+  spare[[best]]
+}
+
+# A node that can take part in no run, or has died since it was last used, makes room for one that the run has not used.
+cluster_choose <- function(pool, workers) {
+  repeat {
+    cluster_meet(pool, workers)
+    if (pool$sockets) wires_wait(Filter(function(wire) wire_rank(wire) == 0L, pool$wires[workers]), 0)
+    changed <- FALSE
+    for (w in workers) {
+      other <- if (!is.null(cluster_unfit(pool, w))) cluster_spare(pool)
+      if (!is.null(other)) {
+        pool$wires[[w]] <- other
+        changed <- TRUE
+      }
+    }
+    if (!changed) break
+  }
 }
 
 # Who the nodes are, asked once. One that has not answered in time is asked nothing else: its answer is taken when it
 # comes, by a later run, so that the node stays in step however late it is.
-cluster_meet <- function(pool) {
+cluster_meet <- function(pool, workers) {
   pool$failed <- vector("list", length(pool$wires))
-  new <- which(vapply(pool$wires, function(wire) is.null(wire$facts) && is.null(wire$out), NA))
+  new <- Filter(function(w) is.null(pool$wires[[w]]$facts) && is.null(pool$wires[[w]]$out), workers)
   if (length(new) == 0L) {
     return(invisible())
   }
@@ -208,17 +244,21 @@ cluster_unfit <- function(pool, w) {
     sprintf("it has regatta %s, this session %s", facts$version, regatta_version())
   } else if (!identical(facts$endian, .Platform$endian)) {
     "it has numbers in another order of bytes"
+  } else if (!is.null(pool$packed) && is.null(pool$packed[[cluster_nearness(wire)]])) {
+    others <- if (is_local(wire)) "elsewhere" else "of this machine"
+    sprintf("what the call needs was made ready for nodes %s alone", others)
   }
 }
+
+# Which of pool$packed a node is sent.
+cluster_nearness <- function(wire) if (is_local(wire)) "near" else "far"
 
 # What is the same for all elements of a run.
 cluster_prepare <- function(pool) {
   plan <- pool$plan
   job <- job_of(plan)
   local <- vapply(pool$wires, is_local, NA)
-  pool$settings <- lapply(pool$wires, function(wire) {
-    if (!is.null(wire$base)) settings_since(wire$base, is_local(wire))
-  })
+  pool$settings <- settings_take(whole = FALSE)
   pool$packed <- lapply(c(near = TRUE, far = FALSE), function(near) {
     if (any(pool$alive & local == near)) {
       packed <- closure_pack(job, if (near) share_from(plan$control) else Inf, near, attached = job$packages)
@@ -299,8 +339,9 @@ cluster_give <- function(pool, w, elements, tries) {
   begin <- if (!identical(wire$job, pool$token)) {
     near <- is_local(wire)
     list(
-      bytes = pool$packed[[if (near) "near" else "far"]]$bytes,
-      slots = if (near) pool$slots, number = w, share = pool$share[[w]], settings = pool$settings[[w]],
+      bytes = pool$packed[[cluster_nearness(wire)]]$bytes,
+      slots = if (near) pool$slots, number = w, share = pool$share[[w]],
+      settings = settings_since(wire$base, near, pool$settings),
       mark = wire_mark(wire, pool$token)
     )
   }

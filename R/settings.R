@@ -35,7 +35,7 @@ settings_base <- function(options = NULL) {
   base <- new.env(parent = emptyenv())
   base$settings <- settings_take(whole = FALSE)
   base$environment <- base$settings$environment
-  base$had <- unclass(Sys.getenv())
+  base$had <- environment_variables(base$environment)
   base$variables <- character()
   base$options <- options
   if (is.null(options)) {
@@ -46,11 +46,11 @@ settings_base <- function(options = NULL) {
   base
 }
 
-# For settings_set() in a worker: what it has to change; NULL if nothing. What is not on this machine has
-# directories, variables and locales of its own.
-settings_since <- function(base, near) {
-  if (is.null(base$seen) || !.Call(ffi_settings_options_same, .Options, base$seen)) {
-    base$seen <- options_take(whole = FALSE)
+# For settings_set() in a worker: what it has to change to be as the session was when `now` was taken; NULL if nothing.
+# What is not on this machine has directories, variables and locales of its own.
+settings_since <- function(base, near, now = settings_take(whole = FALSE)) {
+  if (!identical(now$options, base$seen)) {
+    base$seen <- now$options
     base$changed <- changes(base$options, portable_options(base$seen))
   }
   changed <- if (length(base$changed) > 0L) list(options = base$changed)
@@ -58,18 +58,26 @@ settings_since <- function(base, near) {
     return(changed)
   }
   before <- base$settings
-  dir <- getwd()
-  if (!identical(dir, before$dir)) changed$dir <- dir
-  if (!identical(.libPaths(), before$lib)) changed$lib <- .libPaths()
-  if (!identical(Sys.getlocale(), before$locales)) changed$locale <- settings_locale()
-  if (!identical(Sys.umask(NA), before$umask)) changed$umask <- Sys.umask(NA)
-  environment <- .Call(ffi_settings_environment)
-  if (!identical(environment, base$environment)) {
-    base$environment <- environment
-    base$variables <- environment_changes(base$had, unclass(Sys.getenv()))
+  if (!identical(now$dir, before$dir)) changed$dir <- now$dir
+  if (!identical(now$lib, before$lib)) changed$lib <- now$lib
+  if (!identical(now$locales, before$locales)) changed$locale <- now$locale
+  if (!identical(now$umask, before$umask)) changed$umask <- now$umask
+  if (!identical(now$environment, base$environment)) {
+    base$environment <- now$environment
+    base$variables <- environment_changes(base$had, environment_variables(now$environment))
   }
   if (length(base$variables) > 0L) changed$variables <- base$variables
   changed
+}
+
+# By name, of the bytes that the system keeps, which need not be valid in any encoding: in this one all are.
+environment_variables <- function(bytes) {
+  entries <- readBin(bytes, "character", n = sum(bytes == 0L))
+  Encoding(entries) <- "latin1"
+  at <- regexpr("=", entries, fixed = TRUE)
+  parts <- c(substring(entries, at + 1L), substring(entries, 1L, at - 1L))
+  Encoding(parts) <- "unknown"
+  stats::setNames(utils::head(parts, length(entries)), utils::tail(parts, length(entries)))
 }
 
 # Options that are about the process that has them.

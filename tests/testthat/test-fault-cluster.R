@@ -229,6 +229,97 @@ test_that("a node that does not come back is out of service, and everybody is to
   wait_until(function() !is_running(told$pid), 10, "the end of the node")
 })
 
+test_that("after the death of a node calls wait for those that are left", {
+  cl <- local_cluster(3L)
+  dies <- function(i) quit(status = 3)
+  one <- on_cluster(workers = 1L)
+  expect_error(par_lapply(1, dies, .on = cl, .control = one), class = "regatta_error_death")
+  # One that nobody has looked at since it died.
+  pids <- unlist(parallel::clusterCall(cl[2:3], Sys.getpid))
+  tools::pskill(pids[[1L]], 9L)
+  wait_until(function() !is_running(pids[[1L]]))
+  flag <- flag_file()
+  waits <- function(k) {
+    while (!file.exists(flag)) Sys.sleep(0.01)
+    k
+  }
+  calls <- lapply(1:3, function(k) par_call(waits(k), .on = cl, .control = one))
+  file.create(flag)
+  expect_identical(lapply(calls, par_value), list(1L, 2L, 3L))
+})
+
+test_that("a node that dies is replaced by one that the call does not use, as long as there is one", {
+  skip_unless_linux()
+  cl <- local_cluster(3L)
+  pids <- unlist(parallel::clusterCall(cl, Sys.getpid))
+  one <- function(...) on_cluster(workers = 1L, ...)
+  # What the call said when it was made goes to a node that it had not met; the element is lost with the first.
+  begun <- flag_file()
+  flag <- flag_file()
+  withr::local_options(rg_said = "then")
+  withr::local_envvar(RG_SAID = "then")
+  told <- "then"
+  call <- par_call({
+    if (Sys.getenv("REGATTA_TRY") == "1") {
+      file.create(begun)
+      while (!file.exists(flag)) Sys.sleep(0.01)
+      quit(status = 3)
+    }
+    c(told, getOption("rg_said"), Sys.getenv("RG_SAID"), Sys.getpid())
+  }, .on = cl, .control = one(retries = 1L))
+  options(rg_said = "now")
+  Sys.setenv(RG_SAID = "now")
+  told <- "now"
+  wait_until(function() file.exists(begun))
+  file.create(flag)
+  expect_identical(par_value(call), c("then", "then", "then", pids[[2L]]))
+  # One that has died before it began, which is seen when it has been given its element; the other is at work.
+  tools::pskill(pids[[2L]], tools::SIGSTOP)
+  first <- par_call(Sys.getpid(), .on = cl[2L], .control = one())
+  flag <- flag_file()
+  busy <- par_call(
+    {
+      while (!file.exists(flag)) Sys.sleep(0.01)
+      Sys.getpid()
+    },
+    .on = cl[3L], .control = one()
+  )
+  waits <- par_call(Sys.getpid(), .on = cl[c(2L, 3L, 1L)], .control = one())
+  tools::pskill(pids[[2L]], 9L)
+  expect_false(par_done(waits))
+  file.create(flag)
+  expect_error(par_value(first), "the last worker has died", class = "regatta_error_start")
+  expect_identical(par_value(waits), pids[[3L]])
+  expect_identical(par_value(busy), pids[[3L]])
+})
+
+test_that("a call has no more nodes at a time than it was to have, and limits hold on those that come later", {
+  skip_unless_linux()
+  patient_limits()
+  cl <- local_cluster(3L)
+  pids <- unlist(parallel::clusterCall(cl, Sys.getpid))
+  dies <- function(i) {
+    if (i == 1) quit(status = 3)
+    if (i == 3) Sys.sleep(60)
+    Sys.getpid()
+  }
+  expect_warning(
+    got <- par_lapply(1:4, dies, .on = cl,
+      .control = on_cluster(workers = 1L, batch = 1L, errors = "collect", timeout = 1)),
+    "2 of 4 elements failed: 1 death, 1 timeout"
+  )
+  expect_s3_class(got[[1L]], "regatta_error_death")
+  expect_s3_class(got[[3L]], "regatta_error_timeout")
+  expect_identical(got[c(2L, 4L)], list(pids[[2L]], pids[[2L]]))
+  # With the last of them it is over.
+  told <- expect_error(
+    par_lapply(1:4, function(i) quit(status = 3), .on = cl,
+      .control = on_cluster(workers = 1L, errors = "collect", batch = 1L)),
+    class = "regatta_error_start"
+  )
+  expect_match(conditionMessage(told), "the last worker has died and no other can be started")
+})
+
 test_that("a node that is stopped in the middle of a message holds nobody up", {
   skip_unless_linux()
   cl <- local_cluster()

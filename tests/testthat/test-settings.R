@@ -168,8 +168,9 @@ test_that("what elements attach, register, hook, limit and mask is gone after th
   unpatched <- function() {
     list(
       search = search(), quantile = stats::quantile(structure(1, class = "rg_left"), "q"),
-      day = mean(as.Date("2020-01-01")), left = utils::head(structure(1:3, class = "rg_left"), 1), umask = format(Sys.umask(NA)),
-      hooks = getHook("rg_hook"), held = get0("rg_held"), gone = getHook("rg_gone"), level = base::get0("rg_level", as.environment("rg_own"))
+      day = mean(as.Date("2020-01-01")), left = utils::head(structure(1:3, class = "rg_left"), 1),
+      umask = format(Sys.umask(NA)), hooks = getHook("rg_hook"), held = get0("rg_held"), gone = getHook("rg_gone"),
+      level = base::get0("rg_level", as.environment("rg_own"))
     )
   }
   environment(unpatched) <- globalenv()
