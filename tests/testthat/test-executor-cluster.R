@@ -512,8 +512,8 @@ test_that("a node without this version of the package says so", {
 test_that("a call that waits for its node has the variables of the time when it was made", {
   cl <- local_cluster(1L)
   v <- 1
-  first <- par_call(Sys.sleep(0.2), .on = cl)
-  second <- par_call(v, .on = cl)
+  first <- par_call(Sys.sleep(0.2), .on = cl, .control = on_cluster())
+  second <- par_call(v, .on = cl, .control = on_cluster())
   v <- 2
   expect_null(par_value(first))
   expect_identical(par_value(second), 1)
