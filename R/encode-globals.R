@@ -520,7 +520,7 @@ is_generic <- function(name) {
 # What package methods calls a class, and the methods of a generic.
 has_class_name <- function(names) startsWith(names, ".__C__") | startsWith(names, ".__T__")
 
-has_classes <- function(names) any(has_class_name(names))
+has_classes <- function(names) any(has_class_name(as.character(names)))
 
 class_functions <- function(class) {
   validity <- class@validity

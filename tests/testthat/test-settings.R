@@ -170,7 +170,8 @@ test_that("what elements attach, register, hook, limit and mask is gone after th
       search = search(), quantile = stats::quantile(structure(1, class = "rg_left"), "q"),
       day = mean(as.Date("2020-01-01")), left = utils::head(structure(1:3, class = "rg_left"), 1),
       umask = format(Sys.umask(NA)), hooks = getHook("rg_hook"), held = get0("rg_held"), gone = getHook("rg_gone"),
-      level = base::get0("rg_level", as.environment("rg_own"))
+      level = base::get0("rg_level", as.environment("rg_own")), class = methods::isClass("rg_left_class"),
+      workspace = ls(globalenv(), all.names = TRUE), option = getOption("rg_left")
     )
   }
   environment(unpatched) <- globalenv()
@@ -184,6 +185,8 @@ test_that("what elements attach, register, hook, limit and mask is gone after th
     Sys.umask("077")
     setHook("rg_hook", function() "left")
     setHook("rg_gone", NULL, "replace")
+    methods::setClass("rg_left_class", representation(a = "numeric"), where = globalenv())
+    options(rg_left = "left")
     assign("rg_level", "left", as.environment("rg_own"))
     assign("rg_other", "left", as.environment("rg_own"))
     setTimeLimit(elapsed = 0.2)
