@@ -72,6 +72,16 @@ static int open_file(const char *folder, const char *name, int flags, struct sta
   return fd;
 }
 
+/* The names in it survive the end of the machine from now on. */
+static int sync_folder(const char *folder) {
+  int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  /* Not all file systems can do this with a folder; those need not. */
+  if (fsync(fd) < 0 && errno != EINVAL) return close_keeping_errno(fd);
+  close(fd);
+  return 0;
+}
+
 static int is_open_here(const struct stat *info) {
   for (rg_log *log = open_logs; log; log = log->next) {
     if (log->owner == getpid() && log->device == info->st_dev && log->inode == info->st_ino) return 1;
@@ -165,6 +175,7 @@ rg_log *rg_log_open(const char *folder, int write, rg_log_failure *failure) {
   fault = distrust(&info);
   if (fault) return fail(log, failure, fault, 0);
   if (!S_ISREG(info.st_mode)) return fail(log, failure, "open", EINVAL);
+  if (write && info.st_size == 0 && sync_folder(folder) < 0) return fail(log, failure, "fsync", errno);
   if (write) {
     watch_forks();
     log->next = open_logs;
@@ -374,12 +385,7 @@ int rg_log_file_end(rg_log_file *file, const char *part, const char *name, const
   if (fsync(file->fd) < 0) return -1;
   rg_fd_close(&file->fd);
   if (rename(part, name) < 0) return -1;
-  int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return -1;
-  /* Not all file systems can do this with a folder; those need not. */
-  if (fsync(fd) < 0 && errno != EINVAL) return close_keeping_errno(fd);
-  close(fd);
-  return 0;
+  return sync_folder(folder);
 }
 
 void rg_log_file_drop(rg_log_file *file, const char *part) {

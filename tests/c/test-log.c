@@ -30,6 +30,8 @@ static struct {
   int cut_before_read; /* before so many more reads the file is cut off at its middle, as its writer may do */
 } fault;
 
+static int folders_synced;
+
 static size_t moved_at_once(size_t size) {
   static unsigned calls;
   if (!fault.short_moves) return size;
@@ -73,6 +75,12 @@ int ftruncate(int fd, off_t size) {
   if (!fault.refuses_cuts) return (int)syscall(SYS_ftruncate, fd, size);
   errno = EIO;
   return -1;
+}
+
+int fsync(int fd) {
+  struct stat info;
+  if (fstat(fd, &info) == 0 && S_ISDIR(info.st_mode)) folders_synced++;
+  return (int)syscall(SYS_fsync, fd);
 }
 
 static void no_fault(void) { memset(&fault, 0, sizeof fault); }
@@ -496,6 +504,18 @@ TEST(log_on_a_full_disk_has_all_whole_records_and_goes_on_when_there_is_room) {
   drop_folder();
 }
 
+TEST(log_that_is_new_has_its_name_on_the_disk) {
+  records all;
+  make_folder();
+  folders_synced = 0;
+  rg_log *log = open_log(1, &all);
+  CHECK(log && folders_synced == 1 && append(log, 1) == 0);
+  rg_log_close(log);
+  rg_log_close(open_log(1, &all));
+  CHECK(folders_synced == 1);
+  drop_folder();
+}
+
 TEST(log_takes_all_of_several_records_or_none) {
   static unsigned char one_by_one[FILE_MAX], together[FILE_MAX];
   records all;
@@ -604,7 +624,8 @@ TEST(value_in_a_file_is_there_whole_or_not_at_all) {
   }
 
   fault.short_moves = 1;
-  CHECK(write_value(part, name, bytes, LARGE) == 0 && access(part, F_OK) < 0);
+  folders_synced = 0;
+  CHECK(write_value(part, name, bytes, LARGE) == 0 && access(part, F_OK) < 0 && folders_synced == 1);
   CHECK(rg_log_file_check(name, &size, &sum) == 0 && size == LARGE);
   no_fault();
   CHECK(rg_log_file_check(name, &other_size, &other_sum) == 0 && other_size == size && other_sum == sum);
