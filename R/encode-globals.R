@@ -474,7 +474,7 @@ registered_methods <- function() {
     if (!is.environment(table)) {
       return(NULL)
     }
-    methods <- as.list.environment(table, all.names = TRUE)
+    methods <- methods_in(table)
     known <- the$tables[[name]]
     if (!identical(known$methods, methods)) {
       its_own <- vapply(methods, function(f) identical(environment(f), home), NA)
@@ -486,6 +486,13 @@ registered_methods <- function() {
   })
   found <- do.call(c, found)
   found[order(as.character(names(found)), method = "radix")]
+}
+
+# The methods of a table. Packages register promises, and one may load a package that registers its own: they are
+# evaluated by name first, since a table must not grow while R makes a list of it.
+methods_in <- function(table) {
+  mget(ls(table, all.names = TRUE, sorted = FALSE), envir = table)
+  as.list.environment(table, all.names = TRUE)
 }
 
 is_unpackaged <- function(x) is_closure(x) && !is_packaged(topenv(environment(x)))

@@ -100,6 +100,20 @@ test_that("names that R has, too, mean what they mean in the workspace, also whe
   expect_match(conditionMessage(e), "rg_farther.*clusterExport")
 })
 
+test_that("methods that a package has registered may register others when they are evaluated", {
+  table <- asNamespace("stats")[[".__S3MethodsTable__."]]
+  others <- sprintf("print.rg_other_%d", 1:2000)
+  withr::defer(rm(list = intersect(c("print.rg_promised", others), ls(table)), envir = table))
+  delayedAssign("print.rg_promised", {
+    for (name in others) assign(name, stats::sd, envir = table)
+    stats::var
+  }, assign.env = table)
+  expect_length(regatta:::registered_methods(), 0L)
+  taken <- regatta:::tables_take()$stats
+  expect_identical(taken$print.rg_promised, stats::var)
+  expect_true(all(others %in% ls(table)))
+})
+
 test_that("methods that were registered in the session are registered in a worker for the time of a call", {
   local_workspace()
   in_workspace(rg_word <- function() "mine")

@@ -182,6 +182,7 @@ test_that("what elements attach, register, hook, limit and mask is gone after th
     registerS3method("quantile", "rg_left", function(x, ...) "left")
     registerS3method("mean", "Date", function(x, ...) "left")
     registerS3method("head", "rg_left", function(x, ...) "left")
+    registerS3method("print", "acf", function(x, ...) "left")
     Sys.umask("077")
     setHook("rg_hook", function() "left")
     setHook("rg_gone", NULL, "replace")
@@ -209,6 +210,9 @@ test_that("what elements attach, register, hook, limit and mask is gone after th
     waits <- function(i, until) while (proc.time()[[3L]] < until) Sys.sleep(0.05)
     par_lapply(1:2, waits, begun + 0.5, .on = place, .control = on_local())
     expect_identical(parallel::clusterCall(place, unpatched)[[1L]], before)
+    # A promise of package stats until the element has put another one in its place.
+    found <- parallel::clusterCall(place, utils::getS3method, "print", "acf")
+    expect_identical(found, list(utils::getS3method("print", "acf")))
     expect_identical(parallel::clusterCall(place, function() ls(as.environment("rg_own")))[[1L]], "rg_level")
     parallel::clusterEvalQ(place, {
       rm("quantile.rg_left", envir = getNamespace("stats")$.__S3MethodsTable__.)
