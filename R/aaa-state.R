@@ -9,7 +9,7 @@
 # `delayedarray`, the environment of the methods for that package; `servers`, the fork servers by what they have
 # loaded; `analyses`, which names code takes from elsewhere, by the code, and `names`, the same for keys; `tables`,
 # what was found in the S3 methods of a namespace; `method_homes`, which packages have methods for which classes,
-# list(loaded, class, package); `attached_names`, what attached_names() has found;
+# list(loaded, class, package), and `worker_homes`, the same of packages that only workers have loaded; `attached_names`, what attached_names() has found;
 # `places`, classes of which it is known that there is an executor for them; `defaults`, what par_control() gives
 # without arguments; `master`, of a node of a cluster, its connection to the session and the socket of that,
 # list(id, socket), and `ends_programs`, whether it ends what elements have started when it ends itself;
@@ -36,6 +36,7 @@ the$analyses <- new.env(parent = emptyenv())
 the$names <- new.env(parent = emptyenv())
 the$tables <- list()
 the$method_homes <- NULL
+the$worker_homes <- list(class = character(), package = character(), paths = character())
 the$attached_names <- NULL
 the$places <- character()
 the$defaults <- NULL

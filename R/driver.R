@@ -233,6 +233,7 @@ drop_late <- function(run, event) {
 }
 
 take_values <- function(run, event) {
+  if (length(the$worker_homes$class) > 0L) load_for_values(event$values)
   tasks_set(run, "values", event$index, event$values)
   tasks_set(run, "status", event$index, element_states[["done"]])
   run$done <- run$done + length(event$index)
@@ -249,7 +250,9 @@ take_conditions <- function(run, event) {
 }
 
 take_condition <- function(run, event) {
-  if (inherits(event$cnd, "regatta_note") && !is.null(run$task$on_note)) {
+  if (inherits(event$cnd, "regatta_loaded")) {
+    note_loaded(event$cnd$homes)
+  } else if (inherits(event$cnd, "regatta_note") && !is.null(run$task$on_note)) {
     run$task$on_note(event$index, event$cnd)
   } else {
     checkpoint_tell(run, event)

@@ -8,18 +8,25 @@ packages_of_methods <- function(streams) {
   homes <- method_homes()
   there <- .Call(ffi_encode_names, streams, c(homes$class, "conn_id"))
   packages <- unique(homes$package[there[-length(there)]])
-  packages <- vapply(packages, function(package) dirname(getNamespaceInfo(package, "path")), "")
-  list(packages = packages, connections = there[[length(there)]])
+  list(packages = package_libraries(packages), connections = there[[length(there)]])
 }
 
 # list(class, package), of all that is loaded now.
 method_homes <- function() {
   loaded <- setdiff(loadedNamespaces(), c(default_packages(), "regatta"))
   if (!identical(the$method_homes$loaded, loaded)) {
-    classes <- lapply(loaded, classes_of_methods)
-    the$method_homes <- list(loaded = loaded, class = unlist(classes), package = rep(loaded, lengths(classes)))
+    the$method_homes <- c(list(loaded = loaded), homes_of_methods(loaded))
   }
   the$method_homes
+}
+
+homes_of_methods <- function(packages) {
+  classes <- lapply(packages, classes_of_methods)
+  list(class = unlist(classes), package = rep(packages, lengths(classes)))
+}
+
+package_libraries <- function(packages) {
+  vapply(packages, function(package) dirname(getNamespaceInfo(package, "path")), "")
 }
 
 # Methods of a generic of the package itself are found by whoever calls that. An S4 object has the name of the package
@@ -34,8 +41,8 @@ classes_of_methods <- function(package) {
   c(found, if (has_classes(names(space))) package)
 }
 
-# In a worker. A node of this machine may have other libraries than the session, of which `packages` has the paths by
-# name. What is not installed there is done without, as by code that does not use it.
+# In a worker, and in the session for values of one. A node of this machine may have other libraries than the session, of
+# which `packages` has the paths by name. What is not installed there is done without, as by code that does not use it.
 load_for_methods <- function(packages) {
   for (package in setdiff(names(packages), loadedNamespaces())) {
     libraries <- unique(c(.libPaths(), packages[[package]]))
@@ -43,5 +50,25 @@ load_for_methods <- function(packages) {
       suppressWarnings(suppressMessages(loadNamespace(package, lib.loc = libraries))),
       error = function(e) NULL
     )
+  }
+}
+
+# In the session: what workers have loaded and it has not, list(class, package, paths).
+note_loaded <- function(homes) {
+  new <- !homes$package %in% loadedNamespaces()
+  the$worker_homes$class <- c(the$worker_homes$class, homes$class[new])
+  the$worker_homes$package <- c(the$worker_homes$package, homes$package[new])
+  the$worker_homes$paths[names(homes$paths)] <- homes$paths
+}
+
+# As lapply() would have loaded them.
+load_for_values <- function(values) {
+  homes <- the$worker_homes
+  wanted <- unique(homes$package[.Call(ffi_encode_classes, values, homes$class)])
+  if (length(wanted) > 0L) {
+    load_for_methods(homes$paths[wanted])
+    kept <- !homes$package %in% wanted
+    the$worker_homes$class <- homes$class[kept]
+    the$worker_homes$package <- homes$package[kept]
   }
 }

@@ -7,7 +7,7 @@
 # run; `muffle`, whether messages and warnings end once they are noted; `messages_to`, the connection that messages
 # went to when the elements began; `session`, whether the worker is the session itself, so that an interrupt is the
 # user's; `record`, an error that has been described and not yet sent; `unsent`, names of variables that the session
-# has and the worker was not given; `warn`, the option of that name as the session has it; `warned`, how many
+# has and the worker was not given; `loaded`, the packages of which tell_loaded() has nothing to tell; `warn`, the option of that name as the session has it; `warned`, how many
 # warnings were described that may become errors.
 evaluator <- new.env(parent = emptyenv())
 
@@ -51,6 +51,20 @@ evaluate_begin <- function(control, seed, muffle = c(message = TRUE, warning = T
   .Call(ffi_evaluator_begin, list(
     seed, control$retries > 0, control$retry_seed == "new", control$max_conditions
   ))
+}
+
+# Called from C before a value is sent that may be of a class, when namespaces have been loaded since the last such value:
+# the session is told of their methods, once, and loads them where a value needs them.
+tell_loaded <- function() {
+  new <- setdiff(loadedNamespaces(), c(default_packages(), "regatta", evaluator$loaded))
+  evaluator$loaded <- c(evaluator$loaded, new)
+  homes <- homes_of_methods(new)
+  if (length(homes$class) > 0L) {
+    homes$paths <- package_libraries(unique(homes$package))
+    .Call(ffi_evaluator_note, structure(
+      list(message = "", call = NULL, homes = homes), class = c("regatta_loaded", "condition")
+    ))
+  }
 }
 
 # The channel of the evaluator as R functions (see src/evaluator-channel.c):

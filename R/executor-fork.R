@@ -157,6 +157,7 @@ warn_fork_hazard <- function() {
 fork_worker_main <- function() {
   plan <- the$plan
   fork_worker_prepare(plan)
+  evaluator$loaded <- loadedNamespaces() # by the session, too
   evaluate_begin(plan$control, plan$seed)
   evaluate_all(plan$loop)
   .Call(ffi_fork_worker_exit, 0L)

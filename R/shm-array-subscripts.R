@@ -24,7 +24,8 @@ shm_subscripts <- function(x, given) {
     if (!is.null(given[[k]])) positions(given[[k]][[1L]], dim[[k]], names[[k]])
   })
   # Where one of them means no element the others would not be looked at.
-  if (any(lengths(found) == 0L & !vapply(found, is.null, NA))) {
+  none <- ifelse(vapply(found, is.null, NA), dim, lengths(found)) == 0
+  if (any(none)) {
     Map(function(index, extent) if (!is.null(index)) check_within(index, extent), found, dim)
   }
   list(dim = as.double(dim), positions = found)

@@ -69,3 +69,34 @@ SEXP ffi_encode_names(SEXP streams, SEXP names) {
   UNPROTECT(1);
   return found;
 }
+
+static void look_at_class(const name_table *table, SEXP names, int *found) {
+  if (TYPEOF(names) != STRSXP) return;
+  for (R_xlen_t i = 0; i < XLENGTH(names); i++) {
+    SEXP name = STRING_ELT(names, i);
+    mark(table, CHAR(name), LENGTH(name), found);
+  }
+}
+
+static void look_at_value(const name_table *table, SEXP value, int *found) {
+  if (OBJECT(value)) {
+    SEXP names = PROTECT(Rf_getAttrib(value, R_ClassSymbol));
+    look_at_class(table, names, found);
+    look_at_class(table, Rf_getAttrib(names, R_PackageSymbol), found);
+    UNPROTECT(1);
+  }
+  if (TYPEOF(value) != VECSXP) return;
+  R_CheckStack();
+  for (R_xlen_t i = 0; i < XLENGTH(value); i++) look_at_value(table, VECTOR_ELT(value, i), found);
+}
+
+/* Which of `names` are classes of `value` or of elements of it, or packages of S4 classes of these. Attributes are not
+   looked into: what they hold comes with the package of the object that has them. */
+SEXP ffi_encode_classes(SEXP value, SEXP names) {
+  SEXP found = PROTECT(Rf_allocVector(LGLSXP, XLENGTH(names)));
+  memset(LOGICAL(found), 0, (size_t)XLENGTH(names) * sizeof(int));
+  name_table table = new_table(names);
+  look_at_value(&table, value, LOGICAL(found));
+  UNPROTECT(1);
+  return found;
+}

@@ -58,5 +58,6 @@ void rg_encode_abort_files(int64_t requested);
 
 /* encode-names.c */
 SEXP ffi_encode_names(SEXP streams, SEXP names);
+SEXP ffi_encode_classes(SEXP value, SEXP names);
 
 #endif

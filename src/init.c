@@ -72,6 +72,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_crypto_random, 1),
     ENTRY(ffi_encode_is_foreign, 1),
     ENTRY(ffi_encode_names, 2),
+    ENTRY(ffi_encode_classes, 2),
     ENTRY(ffi_encode_is_writing, 0),
     ENTRY(ffi_encode_without_foreign, 1),
     ENTRY(ffi_driver_batch, 5),

@@ -59,6 +59,32 @@ test_that("names are found among the strings of what was serialised, and nowhere
   expect_identical(.Call(regatta:::ffi_encode_names, list(raw(), raw(7)), names), logical(5))
 })
 
+test_that("a value whose methods a worker alone has loaded has them in the session", {
+  # In a session that has not loaded grid: units are lists, and its methods tell how they add up.
+  code <- function(on) c(
+    "library(regatta)",
+    "one <- function(i) grid::unit(i, 'cm')",
+    "control <- par_control(workers = 2L, progress = FALSE, dump = 'no')",
+    sprintf("on <- %s", on),
+    "plain <- par_lapply(1:2, function(i) is.null(loadNamespace('grid')), .on = on, .control = control)",
+    "stopifnot(!isNamespaceLoaded('grid'))",
+    "total <- par_reduce(1:400, one, `+`, .on = on, .control = control)",
+    "stopifnot(identical(total, Reduce(`+`, lapply(1:400, one))))",
+    "cat(isNamespaceLoaded('grid'), '\n')"
+  )
+  for (on in c("2L", "cluster_local(2L)")) expect_identical(session_prints(code(on)), "TRUE ", label = on)
+})
+
+test_that("classes are found in values, their elements and S4 objects", {
+  find <- function(x, names) .Call(regatta:::ffi_encode_classes, x, names)
+  names <- c("unit", "a", "stats4", "unit", "list")
+  expect_identical(find(list(1, list(structure(1, class = c("a", "unit")))), names), c(TRUE, TRUE, FALSE, TRUE, FALSE))
+  loadNamespace("stats4")
+  object <- methods::new(methods::getClass("summary.mle", where = asNamespace("stats4")))
+  expect_identical(find(list(object), names)[[3L]], TRUE)
+  expect_identical(find(list("unit", quote(unit), NULL), names), logical(5))
+})
+
 test_that("nothing is left behind", {
   nodes$stop()
   end_servers()

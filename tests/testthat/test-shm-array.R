@@ -254,6 +254,9 @@ test_that("a fraction of a subscript is cut off, and a missing one means no elem
   expect_error(y[integer(), 5] <- 1, "subscript 5 is outside of a dimension of 1")
   expect_error(y[7, FALSE] <- 1, "subscript 7 is outside of a dimension of 3")
   y[integer(), 1] <- 1
+  z <- shm_array(c(0, 3))
+  expect_error(z[, 4] <- 1, "subscript 4 is outside of a dimension of 3")
+  z[, 3] <- 1
   expect_error(x[c(1, 5, -0.5)] <- 7, "subscript 5 is outside")
   expect_error(x[rep(TRUE, 5)] <- 7, "does not grow")
   expect_error(x[cbind(1, -1)] <- 7, "negative")
