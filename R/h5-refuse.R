@@ -21,6 +21,7 @@ mean.h5_matrix <- function(x, ...) h5_refuse_compute("mean", sys.call(-1L))
 # What takes a matrix as a vector or a list of its elements.
 is.na.h5_matrix <- function(x) h5_refuse_compute("is.na", sys.call())
 na.omit.h5_matrix <- function(object, ...) h5_refuse_compute("na.omit", sys.call())
+na.exclude.h5_matrix <- function(object, ...) h5_refuse_compute("na.exclude", sys.call())
 unique.h5_matrix <- function(x, incomparables = FALSE, ...) h5_refuse_compute("unique", sys.call())
 duplicated.h5_matrix <- function(x, incomparables = FALSE, ...) h5_refuse_compute("duplicated", sys.call())
 unlist.h5_matrix <- function(x, recursive = TRUE, use.names = TRUE) h5_refuse_compute("unlist", sys.call())
@@ -61,6 +62,7 @@ Summary.h5_sparse <- Summary.h5_matrix
 mean.h5_sparse <- mean.h5_matrix
 is.na.h5_sparse <- is.na.h5_matrix
 na.omit.h5_sparse <- na.omit.h5_matrix
+na.exclude.h5_sparse <- na.exclude.h5_matrix
 unique.h5_sparse <- unique.h5_matrix
 duplicated.h5_sparse <- duplicated.h5_matrix
 unlist.h5_sparse <- unlist.h5_matrix

@@ -32,8 +32,8 @@ test_that("nothing of an object is taken for elements of its matrix", {
   expect_identical(c(anyNA(m), anyNA(t(m)), anyNA(full)), c(TRUE, TRUE, FALSE))
   expect_false(anyNA(h5_write(matrix(0, 0, 3), path, "z", .control = control)))
   refused <- expression(
-    is.na(m), na.omit(m), unique(m), duplicated(m), unlist(m), c(m, m), as.list(m), as.vector(m), as.numeric(m),
-    as.double(m), as.integer(m), as.logical(m), as.character(m), m[[1]], m[[]], m$path, lapply(m, sum),
+    is.na(m), na.omit(m), na.exclude(m), unique(m), duplicated(m), unlist(m), c(m, m), as.list(m),
+    as.vector(m), as.numeric(m), as.double(m), as.integer(m), as.logical(m), as.character(m), m[[1]], m[[]], m$path, lapply(m, sum),
     sapply(m, sum), vapply(m, sum, 1), mapply(sum, m), Reduce(`+`, m), par_lapply(m, sum), par_sapply(m, sum),
     matrix(m, 1), array(m, 6), factor(m), union(m, 1)
   )
