@@ -1,49 +1,40 @@
-# State of the package, one place for all of it: `last`, the record of the last run; `plan`, what
-# the workers that are forked next are to do; `fork_warned`, whether the warning about forking in
-# this host has been given; `pool`, the workers of a session that must not be forked, and `pool_told`,
-# whether that has been said; `code_loaded`, names of functions that have been read from disk for workers; `handles`,
-# whether shared vectors are serialised as handles now, list(send, pid), where somebody has said so.
-# `h5_about`, what the package was built with for HDF5, FALSE without; `pid`, the process that loaded
-# the package; `wires`, what is known of the nodes of clusters; `reading`, whether a message of one is
-# being read; `abandoned` and `abandoned_remote`, runs on clusters that nobody has any more and that are to be stopped;
-# `delayedarray`, the environment of the methods for that package; `servers`, the fork servers by what they have
-# loaded; `analyses`, which names code takes from elsewhere, by the code, and `names`, the same for keys; `tables`,
-# what was found in the S3 methods of a namespace; `method_homes`, which packages have methods for which classes,
-# list(loaded, class, package), and `worker_homes`, the same of packages that only workers have loaded; `attached_names`, what attached_names() has found;
-# `places`, classes of which it is known that there is an executor for them; `defaults`, what par_control() gives
-# without arguments; `master`, of a node of a cluster, its connection to the session and the socket of that,
-# list(id, socket), and `ends_programs`, whether it ends what elements have started when it ends itself;
-# `h5_caches`, caches of matrices in files, by their id; of a worker that stands ready between runs `settings`,
-# its options and the like as last looked at, and `attached`, list(search, names): the search path without what the last
-# run needed, and what of it attach_names() was given.
+# State of the package, one place for all of it.
 the <- new.env(parent = emptyenv())
-the$last <- NULL
-the$plan <- NULL
-the$fork_warned <- FALSE
-the$pool <- NULL
-the$pool_told <- FALSE
-the$code_loaded <- character()
-the$handles <- NULL
-the$wires <- new.env(parent = emptyenv())
-the$reading <- FALSE
-the$abandoned <- list()
-the$abandoned_remote <- list()
-the$h5_about <- NULL
-the$pid <- NULL
-the$delayedarray <- NULL
-the$servers <- list()
-the$analyses <- new.env(parent = emptyenv())
-the$names <- new.env(parent = emptyenv())
-the$tables <- list()
-the$method_homes <- NULL
-the$worker_homes <- list(class = character(), package = character(), paths = character())
-the$attached_names <- NULL
-the$places <- character()
-the$defaults <- NULL
-the$master <- NULL
-the$ends_programs <- FALSE
-the$h5_caches <- new.env(parent = emptyenv())
-the$settings <- NULL
+the$pid <- NULL # the process that loaded the package
+the$h5_about <- NULL # what it was built with for HDF5, FALSE without
+the$defaults <- NULL # what par_control() gives without arguments
+
+# Of the session.
+the$last <- NULL # the record of the last run
+the$plan <- NULL # what the workers that are forked next are to do
+the$fork_warned <- FALSE # whether the warning about forking in this host has been given
+the$pool <- NULL # the workers of a session that must not be forked
+the$pool_told <- FALSE # whether that has been said
+the$code_loaded <- character() # names of functions that have been read from disk for workers
+the$handles <- NULL # list(send, pid): whether somebody has said that shared vectors are serialised as handles
+the$servers <- list() # the fork servers, by what they have loaded
+the$wires <- new.env(parent = emptyenv()) # what is known of the nodes of clusters
+the$reading <- FALSE # whether a message of one is being read
+the$abandoned <- list() # runs on clusters that nobody has any more and that are to be stopped
+the$abandoned_remote <- list() # the same of other hosts
+the$places <- character() # classes of which it is known that there is an executor for them
+the$delayedarray <- NULL # the environment of the methods for that package
+the$h5_caches <- new.env(parent = emptyenv()) # caches of matrices in files, by their id
+
+# What was found of code, packages and classes, to be found once.
+the$analyses <- new.env(parent = emptyenv()) # which names code takes from elsewhere, by the code
+the$names <- new.env(parent = emptyenv()) # the same for keys
+the$tables <- list() # what is known of the S3 methods of a namespace
+the$table_sizes <- list() # how many there were when they were last evaluated
+the$method_homes <- NULL # list(loaded, class, package): which packages have methods for which classes
+the$worker_homes <- list(class = character(), package = character(), paths = character()) # that only workers have
+the$attached_names <- NULL # what attached_names() has found
+
+# Of a worker.
+the$master <- NULL # of a node of a cluster, list(id, socket): its connection to the session and the socket of that
+the$ends_programs <- FALSE # whether it ends what elements have started when it ends itself
+the$settings <- NULL # of one that stands ready between runs, its options and the like as last looked at
+# list(search, names): the search path without what the last run needed, and what of it attach_names() was given
 the$attached <- NULL
 
 # What calls the user's function is called from here, as base R's lapply() is from its own namespace: do.call(), eval(),

@@ -19,12 +19,12 @@ element_states <- c(pending = 0L, done = 1L, error = 2L, death = 3L, timeout = 4
 #   limit_signal        the signal for an element over a limit, in place of the usual steps
 # `attended`: the run is driven from its beginning to its end, and not when the user asks for a value.
 run_new <- function(task, on, control, seed = task_base(task, control), attended = FALSE) {
-  # Now: the session's generator stands after the call where it does without a checkpoint.
-  force(seed)
   where <- where_to_run(on, control, task$call, isTRUE(task$inherit))
   on <- where$on
   control <- where$control
   offered <- workers_offered(on)
+  # Before the checkpoint: the session's generator stands after the call where it does without one.
+  force(seed)
   run <- new.env(parent = emptyenv())
   run$pid <- Sys.getpid()
   run$mark <- .Call(ffi_process_mark)

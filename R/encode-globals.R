@@ -99,6 +99,10 @@ globals_scan <- function(found, x, env) {
   }
   used <- globals_names(x, env)
   for (name in used$names) globals_add(found, name, env)
+  # What is not certainly the code's own, and stands for something of the session.
+  for (name in setdiff(unlist(names_of(x)[c("values", "functions")]), used$names)) {
+    if (is_of_session(name, env)) globals_add(found, name, env)
+  }
   globals_words(found, used$strings)
   found$symbols <- c(found$symbols, used$symbols)
   found$looks <- found$looks || used$looks
@@ -178,12 +182,16 @@ globals_add <- function(found, name, env) {
   }
 }
 
-# What a name stands for. An expression is code here; the call that a fitted model holds is only told.
+# What a name stands for. Code in variables and in plain lists is evaluated as often as not; the call that a fitted
+# model holds is only told.
 globals_take <- function(found, value) {
-  if (is.expression(value) || (is.call(value) && !inherits(value, "formula"))) {
-    globals_scan(found, value, globalenv())
-  }
+  if (is.language(value) && !inherits(value, "formula")) globals_scan(found, value, globalenv())
   globals_push(found, list(value))
+}
+
+is_of_session <- function(name, env) {
+  where <- find_home(name, env)
+  !is.null(where) && !is_packaged(where) && home_of(where) %in% c("", "workspace")
 }
 
 # Objects to look into later, those that others hold after these, so that what is near is looked at first.
@@ -224,6 +232,10 @@ globals_look <- function(found, x) {
   parts <- globals_parts(x)
   if (length(parts) > found$left) parts <- parts[seq_len(max(0, found$left))]
   found$left <- found$left - length(parts)
+  if (type == "list" && !is.object(x)) {
+    code <- parts[vapply(parts, is.language, NA)]
+    for (part in code[!vapply(code, is_empty_argument, NA)]) globals_take(found, part)
+  }
   globals_push(found, parts)
 }
 
@@ -474,7 +486,7 @@ registered_methods <- function() {
     if (!is.environment(table)) {
       return(NULL)
     }
-    methods <- methods_in(table)
+    methods <- methods_in(table, name)
     known <- the$tables[[name]]
     if (!identical(known$methods, methods)) {
       its_own <- vapply(methods, function(f) identical(environment(f), home), NA)
@@ -488,10 +500,14 @@ registered_methods <- function() {
   found[order(as.character(names(found)), method = "radix")]
 }
 
-# The methods of a table. Packages register promises, and one may load a package that registers its own: they are
-# evaluated by name first, since a table must not grow while R makes a list of it.
-methods_in <- function(table) {
-  mget(ls(table, all.names = TRUE, sorted = FALSE), envir = table)
+# The methods of a table, that of the generics in the namespace `home`. Packages register promises, and one may load a
+# package that registers its own: those of a table that has grown are evaluated by name first, since it must not grow
+# while R makes a list of it.
+methods_in <- function(table, home) {
+  while (!identical(the$table_sizes[[home]], length(table))) {
+    the$table_sizes[[home]] <- length(table)
+    mget(ls(table, all.names = TRUE, sorted = FALSE), envir = table)
+  }
   as.list.environment(table, all.names = TRUE)
 }
 
@@ -530,9 +546,11 @@ has_class_name <- function(names) startsWith(names, ".__C__") | startsWith(names
 has_classes <- function(names) any(has_class_name(as.character(names)))
 
 class_functions <- function(class) {
-  validity <- class@validity
-  methods <- if (inherits(class, "refClassRepresentation")) as.list.environment(class@refMethods, all.names = TRUE)
-  c(list(validity), methods)
+  objects <- c(list(class@validity), attributes(class@prototype))
+  if (inherits(class, "refClassRepresentation")) {
+    objects <- c(objects, as.list(class@refMethods, all.names = TRUE), as.list(class@fieldPrototypes, all.names = TRUE))
+  }
+  unname(objects)
 }
 
 # What every R process attaches, in the order of its search path but for base, which is its end.
@@ -543,7 +561,15 @@ default_packages <- function() {
 # What a task has of code: its own, and what is among its arguments and elements.
 code_of <- function(replay) {
   X <- replay$X
-  elements <- if (is.list(X)) unname(X) else if (is.object(X)) list(X) else if (is.character(X)) list(unique(X))
+  elements <- if (is.list(X) || is.expression(X)) {
+    unname(as.list(X))
+  } else if (is.object(X)) {
+    list(X)
+  } else if (is.character(X)) {
+    list(unique(X))
+  }
   given <- c(unname(replay$args), elements)
-  c(list(replay$FUN), given[may_hold_code(given) | are_words(given)])
+  given <- given[!vapply(given, is_empty_argument, NA)]
+  symbols <- vapply(given, is.symbol, NA)
+  c(list(replay$FUN), given[symbols | may_hold_code(given) | are_words(given)])
 }

@@ -41,8 +41,9 @@ classes_of_methods <- function(package) {
   c(found, if (has_classes(names(space))) package)
 }
 
-# In a worker, and in the session for values of one. A node of this machine may have other libraries than the session, of
-# which `packages` has the paths by name. What is not installed there is done without, as by code that does not use it.
+# In a worker, and in the session for values of one. A node of this machine may have other libraries than the
+# session, of which `packages` has the paths by name. What is not installed there is done without, as by code
+# that does not use it.
 load_for_methods <- function(packages) {
   for (package in setdiff(names(packages), loadedNamespaces())) {
     libraries <- unique(c(.libPaths(), packages[[package]]))

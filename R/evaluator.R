@@ -2,12 +2,13 @@
 # that whatever an element signals arrives in the parent. It does not know which executor runs it.
 
 # What the current worker is doing: `depth`, the number of the loop's frame; `step`, the frame that an element
-# leaves when it fails; `detailed`, how many errors it has described in full; `like`, the trace that the last error
-# had, and what it was made of (see error_key()); `told`, how many such it has sent; `control`, the settings of the
-# run; `muffle`, whether messages and warnings end once they are noted; `messages_to`, the connection that messages
-# went to when the elements began; `session`, whether the worker is the session itself, so that an interrupt is the
-# user's; `record`, an error that has been described and not yet sent; `unsent`, names of variables that the session
-# has and the worker was not given; `loaded`, the packages of which tell_loaded() has nothing to tell; `warn`, the option of that name as the session has it; `warned`, how many
+# leaves when it fails; `detailed`, how many errors it has described in full; `like`, the trace that the last
+# error had, and what it was made of (see error_key()); `told`, how many such it has sent; `control`, the
+# settings of the run; `muffle`, whether messages and warnings end once they are noted; `messages_to`, the
+# connection that messages went to when the elements began; `session`, whether the worker is the session itself,
+# so that an interrupt is the user's; `record`, an error that has been described and not yet sent; `unsent`,
+# names of variables that the session has and the worker was not given; `loaded`, the packages of which
+# tell_loaded() has nothing to tell; `warn`, the option of that name as the session has it; `warned`, how many
 # warnings were described that may become errors.
 evaluator <- new.env(parent = emptyenv())
 
@@ -53,8 +54,8 @@ evaluate_begin <- function(control, seed, muffle = c(message = TRUE, warning = T
   ))
 }
 
-# Called from C before a value is sent that may be of a class, when namespaces have been loaded since the last such value:
-# the session is told of their methods, once, and loads them where a value needs them.
+# Called from C before a value is sent that may be of a class, when namespaces have been loaded since the last
+# such value: the session is told of their methods, once, and loads them where a value needs them.
 tell_loaded <- function() {
   new <- setdiff(loadedNamespaces(), c(default_packages(), "regatta", evaluator$loaded))
   evaluator$loaded <- c(evaluator$loaded, new)

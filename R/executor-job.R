@@ -115,7 +115,8 @@ methods_table <- function(namespace) asNamespace(namespace)[[".__S3MethodsTable_
 # The S3 methods that are registered, by the namespaces of their generics.
 tables_take <- function() {
   tables <- lapply(stats::setNames(nm = loadedNamespaces()), methods_table)
-  lapply(Filter(is.environment, tables), methods_in)
+  tables <- Filter(is.environment, tables)
+  Map(methods_in, tables, names(tables))
 }
 
 # What packages have registered that were loaded meanwhile stays.

@@ -9,7 +9,7 @@ frames_of <- function(codes, env = NULL) {
   visit <- function(frame) {
     while (!is_lasting(frame) && is.na(which_env(frames, frame))) {
       frames <<- c(frames, frame)
-      if (identical(topenv(frame), topenv())) lapply(functions_held(frame), visit_function)
+      if (is_own_frame(frame)) lapply(functions_held(frame), visit_function)
       frame <- parent.env(frame)
     }
   }
@@ -17,6 +17,11 @@ frames_of <- function(codes, env = NULL) {
   if (!is.null(env)) visit(env)
   lapply(codes, visit_function)
   frames
+}
+
+# A frame of a function of this package, also of one by from_base().
+is_own_frame <- function(frame) {
+  identical(topenv(frame), topenv()) || identical(parent.env(frame), .BaseNamespaceEnv)
 }
 
 # Functions among the variables of a frame, and in lists there.

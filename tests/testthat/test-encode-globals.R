@@ -1,5 +1,13 @@
 detritus <- detritus_snapshot()
 
+# What the code of a test defines in the workspace goes with it. Functions are made there.
+local_workspace <- function(env = parent.frame()) {
+  before <- regatta:::workspace_take()
+  withr::defer(regatta:::workspace_reset(before, character()), envir = env)
+}
+unseeded <- two_workers(seed = FALSE)
+in_workspace <- function(code) eval(substitute(code), globalenv())
+
 test_that("a name that is assigned somewhere, or an argument within, is a global where it is neither", {
   withr::defer(rm(list = c("rg_one", "rg_two"), envir = globalenv()))
   assign("rg_one", data.frame(a = 1:3), globalenv())
@@ -20,6 +28,33 @@ test_that("a name that is assigned somewhere, or an argument within, is a global
   expect_identical(names_of(function(rg_one) rg_one), character())
 })
 
+test_that("code among elements, arguments and variables counts, and what is not certainly the code's own", {
+  local_workspace()
+  in_workspace({
+    rg_k <- 2
+    rg_code <- quote(rg_k)
+    rg_models <- list(a = quote(rg_k * 1))
+    RgField <- setRefClass("RgField", fields = list(a = function() rg_k))
+    RgProto <- setClass("RgProto", representation(f = "function"), prototype(f = function() rg_k))
+    rg_twice <- function(i) i * rg_k
+  })
+  expect_sent <- function(FUN, X = 1, args = list()) {
+    environment(FUN) <- globalenv()
+    code <- regatta:::code_of(list(FUN = FUN, X = X, args = args))
+    expect_true("rg_k" %in% names(regatta:::globals_of(code)$variables), label = deparse(body(FUN))[[1L]])
+  }
+  expect_sent(function(e) eval(e), expression(rg_k, 1))
+  expect_sent(function(e) eval(e), list(quote(rg_k)))
+  expect_sent(function(i, e) eval(e), args = list(e = quote(rg_k)))
+  expect_sent(function(i) eval(rg_code))
+  expect_sent(function(i) eval(rg_models$a))
+  expect_sent(function(i) { h <- function() { v <- rg_k; rg_k <- 3; v }; h() })
+  expect_sent(function(i, a = { rg_k <- 9; 1 }) rg_k + i)
+  expect_sent(function(i) RgField$new()$a)
+  expect_sent(function(i) RgProto()@f())
+  expect_sent(function(i, rg_twice = 1) rg_twice(i))
+})
+
 test_that("a list with an empty argument is looked into", {
   used <- function(x) rg_within
   environment(used) <- globalenv()
@@ -30,14 +65,6 @@ test_that("a list with an empty argument is looked into", {
   environment(f) <- globalenv()
   expect_setequal(names(regatta:::globals_of(list(f))$variables), c("rg_empty", "rg_within"))
 })
-
-# What the code of a test defines in the workspace goes with it. Functions are made there.
-local_workspace <- function(env = parent.frame()) {
-  before <- regatta:::workspace_take()
-  withr::defer(regatta:::workspace_reset(before, character()), envir = env)
-}
-unseeded <- two_workers(seed = FALSE)
-in_workspace <- function(code) eval(substitute(code), globalenv())
 
 test_that("code is found wherever it stands in what a worker is sent", {
   local_workspace()
