@@ -91,14 +91,25 @@ job_reset <- function(undo) {
   # A limit that an element has set would end what the worker does next. That of the session is in the other.
   setSessionTimeLimit()
   setTimeLimit()
-  tables_restore(undo$tables)
-  hooks_restore(undo$hooks)
-  workspace_reset(undo$variables, undo$locked)
-  rng_restore(undo$rng)
-  restore_env(undo$env)
-  options(mc.cores = undo$cores)
-  if (!is.null(undo$search)) search_restore(undo$search)
-  settings_restore(undo$settings, setdiff(loadedNamespaces(), undo$loaded))
+  each_of(
+    tables_restore(undo$tables),
+    hooks_restore(undo$hooks),
+    workspace_reset(undo$variables, undo$locked),
+    rng_restore(undo$rng),
+    restore_env(undo$env),
+    options(mc.cores = undo$cores),
+    if (!is.null(undo$search)) search_restore(undo$search),
+    settings_restore(undo$settings, setdiff(loadedNamespaces(), undo$loaded))
+  )
+}
+
+# Evaluates all of its arguments, one after the other. The first error among them is one when that is done.
+each_of <- function(...) {
+  failures <- list()
+  for (k in seq_len(...length())) {
+    tryCatch(...elt(k), error = function(e) failures <<- c(failures, list(e)))
+  }
+  if (length(failures) > 0L) stop(failures[[1L]])
 }
 
 # Registers methods as registered_methods() has them. A namespace that cannot be loaded here has no generic that

@@ -183,7 +183,7 @@ words_of_loading <- function(package) {
 is_closure <- function(x) typeof(x) == "closure"
 
 words_of <- function(code) {
-  if (is_closure(code)) code <- as.list(code)
+  if (is_closure(code)) code <- list(as.list(formals(code)), body(code)) # whatever class it is of
   if (is.character(code)) {
     code
   } else if (is.call(code) || is.pairlist(code) || is.expression(code) || typeof(code) == "list") {
