@@ -54,8 +54,8 @@ evaluate_begin <- function(control, seed, muffle = c(message = TRUE, warning = T
   ))
 }
 
-# Called from C before a value is sent that may be of a class, when namespaces have been loaded since the last
-# such value: the session is told of their methods, once, and loads them where a value needs them.
+# Called from C before a value of a class is sent that no value before was of: the session is told of the methods in
+# namespaces that were loaded meanwhile, once, and loads these where a value needs them.
 tell_loaded <- function() {
   new <- setdiff(loadedNamespaces(), c(default_packages(), "regatta", evaluator$loaded))
   evaluator$loaded <- c(evaluator$loaded, new)

@@ -79,7 +79,7 @@ static void look_at_class(const name_table *table, SEXP names, int *found) {
 }
 
 static void look_at_value(const name_table *table, SEXP value, int *found) {
-  if (OBJECT(value)) {
+  if (Rf_isObject(value)) {
     SEXP names = PROTECT(Rf_getAttrib(value, R_ClassSymbol));
     look_at_class(table, names, found);
     look_at_class(table, Rf_getAttrib(names, R_PackageSymbol), found);
@@ -99,4 +99,35 @@ SEXP ffi_encode_classes(SEXP value, SEXP names) {
   look_at_value(&table, value, LOGICAL(found));
   UNPROTECT(1);
   return found;
+}
+
+/* Classes that values of a run have had in this process. */
+enum { CLASSES = 64 };
+static SEXP classes;
+static int class_count;
+
+static int is_new_class(SEXP name) {
+  for (int i = 0; i < class_count; i++) {
+    if (STRING_ELT(classes, i) == name) return 0;
+  }
+  if (!classes) R_PreserveObject(classes = Rf_allocVector(STRSXP, CLASSES));
+  if (class_count == CLASSES) class_count = 0;
+  SET_STRING_ELT(classes, class_count++, name);
+  return 1;
+}
+
+void rg_encode_forget_classes(void) { class_count = 0; }
+
+int rg_encode_is_news(SEXP value) {
+  int news = 0;
+  if (Rf_isObject(value)) {
+    SEXP names = Rf_getAttrib(value, R_ClassSymbol);
+    for (R_xlen_t i = 0; TYPEOF(names) == STRSXP && i < XLENGTH(names); i++) {
+      news |= is_new_class(STRING_ELT(names, i));
+    }
+  }
+  if (TYPEOF(value) != VECSXP) return news;
+  R_CheckStack();
+  for (R_xlen_t i = 0; i < XLENGTH(value); i++) news |= rg_encode_is_news(VECTOR_ELT(value, i));
+  return news;
 }

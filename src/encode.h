@@ -60,4 +60,8 @@ void rg_encode_abort_files(int64_t requested);
 SEXP ffi_encode_names(SEXP streams, SEXP names);
 SEXP ffi_encode_classes(SEXP value, SEXP names);
 
+/* Whether `value`, or an element of it, is of a class that no value was of since the classes were forgotten. */
+int rg_encode_is_news(SEXP value);
+void rg_encode_forget_classes(void);
+
 #endif

@@ -26,7 +26,6 @@ typedef struct state {
   int32_t rng_kind, rng_base[6];
   int64_t rng_element; /* rng_stream is that of this element, -1: of none */
   int32_t rng_stream[6];
-  R_xlen_t namespaces; /* that were loaded when the worker last told of them */
   int64_t most_conditions;
   int64_t conditions[RG_CONDITION_KINDS];
   rg_buffer buffer, aside;
@@ -83,7 +82,7 @@ SEXP ffi_evaluator_begin(SEXP options) {
   evaluator.tell_tries = Rf_asLogical(VECTOR_ELT(options, 1)) == TRUE;
   evaluator.new_seed_on_retry = Rf_asLogical(VECTOR_ELT(options, 2)) == TRUE;
   evaluator.most_conditions = (int64_t)Rf_asReal(VECTOR_ELT(options, 3));
-  evaluator.namespaces = 0;
+  rg_encode_forget_classes();
   return R_NilValue;
 }
 
@@ -178,21 +177,13 @@ static void publish_object(rg_record_type type, int kind, SEXP object) {
   UNPROTECT(1);
 }
 
-/* A value may be of a class whose methods are in a namespace that this process alone has loaded. */
-static void tell_loaded(SEXP value) {
-  if (evaluator.channel.keep || (TYPEOF(value) != VECSXP && !OBJECT(value))) return;
-  R_xlen_t now = Rf_xlength(R_NamespaceRegistry);
-  if (now == evaluator.namespaces) return;
-  evaluator.namespaces = now;
-  rg_call_r("tell_loaded", 0);
-}
-
 /* Encoding comes first: if it fails, that is the element's error, and the R handler calls
    ffi_evaluator_error() while the element is still the current one. */
 static void finish_element(rg_record_type type, int kind, SEXP result) {
   leave_if_copy();
   evaluator.sending = type == RG_RECORD_VALUE;
-  if (evaluator.sending) tell_loaded(result);
+  /* Its methods may be in a namespace that this process alone has loaded. */
+  if (evaluator.sending && !evaluator.channel.keep && rg_encode_is_news(result)) rg_call_r("tell_loaded", 0);
   if (encode(result) && type == RG_RECORD_VALUE) warn_foreign(result);
   evaluator.channel.ended(evaluator.channel.state, evaluator.element);
   publish_suppressed();

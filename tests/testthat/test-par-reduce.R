@@ -75,10 +75,14 @@ test_that("a `combine` that cannot take two values is refused", {
 
 test_that("functions that f and combine return have the arguments that these were called with", {
   withr::local_preserve_seed()
-  X <- seq_len(600) # parts of several elements
-  kept <- par_reduce(X, function(x) list(function() x), c, .control = two_workers())
+  X <- seq_len(200) # parts of several elements
+  # Their surroundings go with each of them.
+  made <- local(list(
+    hold = function(x) list(function() x), one = function(x) function() x, add = function(a, b) function() a() + b()
+  ), globalenv())
+  kept <- par_reduce(X, made$hold, c, .control = two_workers())
   expect_identical(vapply(kept, function(f) f(), 1L), X)
-  sums <- par_reduce(X, function(x) function() x, function(a, b) function() a() + b(), .control = two_workers())
+  sums <- par_reduce(X, made$one, made$add, .control = two_workers())
   expect_identical(sums(), sum(X))
 })
 
