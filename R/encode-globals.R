@@ -59,16 +59,17 @@ globals_cost <- c(closure = 50, environment = 20, other = 5)
 
 # Names of the workspace, or of a list that is attached, that stand for something else where that is not: a worker would
 # go on with it. Where all code has been looked at they are needed for names that it puts together, so that functions
-# and data are told apart. Nothing is evaluated for it: an active binding counts as data.
+# and data are told apart. Nothing is evaluated for it: an active binding, and what is not evaluated yet, count as data.
 masks_in <- function(place, names, all) {
   beyond <- parent.env(place)
   names <- setdiff(names, ".Random.seed")
   names <- names[vapply(names, exists, NA, envir = beyond)]
-  Filter(function(name) all || has_function(place, name) == exists(name, envir = beyond, mode = "function"), names)
+  Filter(function(name) all || has_function(place, name) != is.null(find_home(name, beyond, "function")), names)
 }
 
 has_function <- function(place, name) {
   exists(name, envir = place, inherits = FALSE) && !bindingIsActive(name, place) &&
+    !rlang::env_binding_are_lazy(place, name) &&
     exists(name, envir = place, mode = "function", inherits = FALSE)
 }
 
@@ -310,7 +311,8 @@ may_hold_code <- function(objects) {
 # The environment in which a name is found from `env` on, that of something of this mode; NULL if there is none.
 find_home <- function(name, env, mode = "any") {
   while (!identical(env, emptyenv())) {
-    if (exists(name, envir = env, mode = mode, inherits = FALSE)) {
+    # What is not evaluated yet may be an error.
+    if (tryCatch(exists(name, envir = env, mode = mode, inherits = FALSE), error = function(e) FALSE)) {
       return(env)
     }
     env <- parent.env(env)

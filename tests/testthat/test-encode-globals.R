@@ -55,6 +55,22 @@ test_that("code among elements, arguments and variables counts, and what is not 
   expect_sent(function(i, rg_twice = 1) rg_twice(i))
 })
 
+test_that("what is not evaluated yet is not evaluated to see whether it masks something", {
+  local_workspace()
+  attach(NULL, name = "rg_lazy")
+  withr::defer(detach("rg_lazy"))
+  for (place in list(globalenv(), as.environment("rg_lazy"))) {
+    delayedAssign("F", stop("evaluated"), globalenv(), place)
+    delayedAssign("mean", stop("evaluated"), globalenv(), place)
+  }
+  f <- function(i) i + 1
+  environment(f) <- globalenv()
+  expect_identical(names(regatta:::globals_of(list(f))$attached), NULL)
+  g <- function(mean = 1) mean(mean)
+  environment(g) <- globalenv()
+  expect_no_error(regatta:::globals_of(list(g)))
+})
+
 test_that("a list with an empty argument is looked into", {
   used <- function(x) rg_within
   environment(used) <- globalenv()
