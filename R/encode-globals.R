@@ -101,8 +101,10 @@ globals_scan <- function(found, x, env) {
   used <- globals_names(x, env)
   for (name in used$names) globals_add(found, name, env)
   # What is not certainly the code's own, and stands for something of the session.
-  for (name in setdiff(unlist(names_of(x)[c("values", "functions")]), used$names)) {
-    if (is_of_session(name, env)) globals_add(found, name, env)
+  known <- names_of(x)
+  for (name in setdiff(known$values, used$names)) if (is_of_session(name, env)) globals_add(found, name, env)
+  for (name in setdiff(known$functions, c(used$names, known$values))) {
+    if (is_of_session(name, env, "function")) globals_add(found, name, env)
   }
   globals_words(found, used$strings)
   found$symbols <- c(found$symbols, used$symbols)
@@ -190,8 +192,8 @@ globals_take <- function(found, value) {
   globals_push(found, list(value))
 }
 
-is_of_session <- function(name, env) {
-  where <- find_home(name, env)
+is_of_session <- function(name, env, mode = "any") {
+  where <- find_home(name, env, mode)
   !is.null(where) && !is_packaged(where) && home_of(where) %in% c("", "workspace")
 }
 

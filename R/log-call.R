@@ -1,56 +1,54 @@
 # What the values of a map depend on, as keys: the function and what it uses, its arguments, its elements,
 # methods of the workspace and settings of the session; and in words what of that has changed.
 
-# Of an element or an argument, of which code is evaluated, and strings may be the names of functions, where the
-# function of the map is. `context`: see key_context().
-key_given <- function(x, context) {
-  if (is.atomic(x) && !is.character(x)) {
-    return(key_of(x, context$words))
+# Of an element, with the variables that are named in it. `search`: see key_context().
+key_given <- function(x, search) {
+  if (is.atomic(x) && !is.character(x) && is.null(attributes(x))) {
+    return(key_of(x))
   }
-  parts <- if (is.list(x) && !is.object(x) && length(x) <= 100L) x else list(x)
-  names <- do.call(c, lapply(unname(parts), function(part) {
-    if (is.character(part)) {
-      strings <- if (length(part) <= 10L) key_existing(part[!is.na(part)], context$env)
-      if (length(strings) > 0L) list(strings = strings)
-    } else if (is.language(part) && is_bare_code(part) && !is_empty_argument(part)) {
-      names_of(part)
-    }
-  }))
-  if (is.null(names)) {
-    return(key_of(x, context$words))
-  }
-  kind_of <- function(kind) unlist(names[names(names) == kind])
-  kinds <- sapply(c("values", "functions", "strings", "words"), kind_of, simplify = FALSE)
-  used <- key_values(kinds[names(kinds) != "words"], context$env)
-  key_of(if (length(used) > 0L) list(x, used) else x, c(context$words, kinds$words))
+  search_element(search, x)
 }
 
-# Where code that is given to the function of a map finds variables, and the names for which it looks in environments;
-# with the names in the function, unless a package has it.
-key_context <- function(fun) {
-  if (is.primitive(fun) || is_packaged(environment(fun))) {
-    return(list(env = globalenv()))
-  }
-  names <- names_of(fun)
-  list(env = environment(fun), words = names$words, names = names)
-}
+# What the keys of a map's elements are made with.
+key_context <- function(fun) new_search(if (is_looked_into(fun)) environment(fun) else globalenv())
+
+is_looked_into <- function(fun) !is.primitive(fun) && !is_packaged(environment(fun))
 
 # What the values of a map depend on but their elements, each as a key: `code` of the function, its further
-# `arguments`, and by their names the `variables` that it uses; `methods` and classes of the workspace, which are
-# found by the classes of objects and not by names in code; `settings` that say what comes of a value.
+# `arguments`, and by their names the `variables` that it uses, or that words name; the `packages` that have the others;
+# `methods` and classes of the workspace, which are found by the classes of objects and not by names in code; `settings`
+# that say what comes of a value.
 key_parts <- function(fun, args) {
   fun <- key_unwrapped(fun)
-  context <- key_context(fun)
-  own <- !is.null(context$names)
-  place <- if (!own && !is.primitive(fun)) environmentName(environment(fun))
-  code <- function(seen) list(key_code(fun, seen), key_marks(fun), place)
-  variables <- if (own) key_values(context$names, environment(fun)) else list()
-  list(
-    code = key_through(code, context$words),
-    arguments = key_of(list(names(args), vapply(args, key_given, "", context, USE.NAMES = FALSE))),
-    variables = vapply(variables, key_of, "", context$words), methods = vapply(key_methods(), key_of, ""),
-    settings = vapply(key_settings(), key_of, "")
-  )
+  search <- key_context(fun)
+  found <- list()
+  names <- if (is_looked_into(fun)) names_of(fun)
+  place <- if (is.null(names) && !is.primitive(fun)) environmentName(environment(fun))
+  parts <- search_through(search, function() {
+    if (!is.null(names)) found <<- key_values(names, environment(fun))
+    code <- function(seen) {
+      if (!is.null(names)) key_words(names, environment(fun), seen)
+      list(key_hidden(key_code(fun, seen), seen), key_marks(fun), rlang::hash(place))
+    }
+    search$scan <- FALSE # a method that is not called names nothing
+    methods <- vapply(key_methods(), key_of, "", search)
+    search$scan <- TRUE
+    list(
+      code = key_through(code, search),
+      arguments = key_of(args, search),
+      variables = vapply(found$values, key_of, "", search), packages = found$packages, methods = methods,
+      settings = vapply(key_settings(), key_of, "")
+    )
+  })
+  keys <- parts$keys
+  keys$variables <- key_merged(c(keys$variables, parts$variables))
+  keys
+}
+
+# One key for each name.
+key_merged <- function(keys) {
+  names <- as.character(names(keys))
+  vapply(split(keys, names), function(some) if (length(some) == 1L) some[[1L]] else rlang::hash(unname(some)), "")
 }
 
 # Methods and classes that belong to no package.
@@ -59,7 +57,8 @@ key_methods <- function() {
   methods <- stats::setNames(lapply(names, get, envir = globalenv(), inherits = FALSE), names)
   tables <- startsWith(names, ".__T__") & vapply(methods, is.environment, NA)
   methods[tables] <- lapply(methods[tables], key_variables)
-  c(methods, lapply(registered_methods(), `[[`, "method"))
+  given <- globalenv()[[search_table]] # for generics of the workspace
+  c(methods, if (is.environment(given)) key_variables(given), lapply(registered_methods(), `[[`, "method"))
 }
 
 # What numbers, dates and strings become as text, how text is compared, what models take for granted, and the kind
@@ -87,6 +86,7 @@ key_changes <- function(before, now) {
     if (!identical(before$code, now$code)) "the code of the function",
     if (!identical(before$arguments, now$arguments)) "its further arguments",
     named("variables", "the variable", "the variables"),
+    if (identical(before$code, now$code)) named("packages", "the package that has", "the packages that have"),
     named("methods", "the method or class of the workspace", "the methods or classes of the workspace"),
     named("settings", "the setting", "the settings")
   )

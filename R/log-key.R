@@ -3,40 +3,38 @@
 # is stored, in which order an environment has its variables. A function is its arguments, its body
 # and the values of what these name, see log-names.R.
 
-# 32 hexadecimal digits. `words` are names for which code looks in environments that `x` leads to, see key_around().
-key_of <- function(x, words = character()) {
+# 32 hexadecimal digits. With `search` the words in it are noted there, see log-search.R. Of what is added here, no part
+# is a word: kinds of parts begin with a digit, and names of attributes, slots and variables are hashed.
+key_of <- function(x, search = NULL) {
   # Most elements are of these kinds. `[[` makes a vector that R holds as no other.
   if (is.atomic(x) && is.null(attributes(x))) {
     if (length(x) == 1L) {
+      if (!is.null(search) && is.character(x)) key_serialise(x, search = search)
       return(rlang::hash(x[[1L]]))
     }
     if (length(x) <= key_stretch) {
-      return(rlang::hash(key_serialise(x)))
+      return(rlang::hash(key_serialise(x, search = if (is.character(x)) search)))
     }
   }
   if (is_plain_list(x)) {
-    return(rlang::hash(key_serialise(x)))
+    return(rlang::hash(key_serialise(x, search = search)))
   }
-  key_through(function(seen) x, words)
+  key_through(function(seen) x, search)
 }
 
 # The key of what make() returns and all that it leads to.
-key_through <- function(make, words) {
+key_through <- function(make, search) {
   seen <- new.env(parent = emptyenv())
   seen$numbers <- new.env(parent = emptyenv()) # of environments and functions, by what tells them apart
   seen$queue <- list() # list(kind, object): what is looked into later, for its number stands in its place
   seen$depth <- 0L
-  seen$words <- words
-  seen$around <- list() # the names that were looked up in an environment that is around others, by its address
+  seen$search <- search
   parts <- list(key_bytes(make(seen), seen))
   done <- 0L
-  repeat {
-    # What one of them holds may lead to others.
-    while (done < length(seen$queue)) {
-      done <- done + 1L
-      parts[[done + 1L]] <- key_bytes(key_entry(seen$queue[[done]], seen), seen)
-    }
-    if (!key_around(seen)) break
+  # What one of them holds may lead to others.
+  while (done < length(seen$queue)) {
+    done <- done + 1L
+    parts[[done + 1L]] <- key_bytes(key_entry(seen$queue[[done]], seen), seen)
   }
   rlang::hash(if (done == 0L) parts[[1L]] else parts)
 }
@@ -47,26 +45,30 @@ is_plain_list <- function(x) {
     all(vapply(x, function(part) is.atomic(part) && length(part) <= key_stretch && is.null(attributes(part)), NA))
 }
 
-key_bytes <- function(x, seen) key_plain_bytes(key_plain(x, seen), seen)
+key_bytes <- function(x, seen) key_plain_bytes(key_plain(x, seen), seen, seen$search)
 
-key_plain_bytes <- function(x, seen) key_serialise(x, function(x) key_reference(x, seen))
+key_plain_bytes <- function(x, seen, search = NULL) {
+  key_serialise(x, function(x) key_reference(x, seen), search)
+}
 
 # Version 2 of the format knows no compact forms of vectors. Its header names the version of R, which is left out.
-key_serialise <- function(x, hook = NULL) {
+key_serialise <- function(x, hook = NULL, search = NULL) {
   bytes <- serialize(x, NULL, xdr = FALSE, version = 2L, refhook = hook)
   bytes[7:10] <- as.raw(0L)
+  if (!is.null(search) && search$scan) search_bytes(search, bytes)
   bytes
 }
 
 # For what serialize() would write by its address or as R happens to hold it.
 key_reference <- function(x, seen) {
   if (!is.environment(x)) {
-    return("pointer")
+    return("0pointer")
   }
   if (inherits(x, "srcfile")) {
-    return("source")
+    return("0source")
   }
-  paste("environment", key_later(seen, "environment", x, rlang::obj_address(x)))
+  search_around(seen$search, x)
+  paste0("0environment", key_later(seen, "environment", x, rlang::obj_address(x)))
 }
 
 # The number of an object that is looked into later, at the depth of none, so that neither cycles nor depth matter.
@@ -86,7 +88,6 @@ key_entry <- function(entry, seen) {
   x <- entry$object
   switch(entry$kind,
     environment = key_variables(x),
-    around = key_named(x$env, x$names),
     code = key_sourceless(x, seen),
     `code in` = key_look(x, seen),
     deep = x
@@ -94,46 +95,17 @@ key_entry <- function(entry, seen) {
 }
 
 # What is not evaluated yet is not evaluated for this, and active bindings are their functions. An object of a reference
-# class holds those of its methods that were called: they are of its class. The class that one of R6 inherits from is
-# code in it.
+# class holds those of its methods that were called: they are of its class.
 key_variables <- function(env) {
   names <- ls(env, all.names = TRUE)
   if (".refClassDef" %in% names) names <- intersect(names, names(env[[".refClassDef"]]@fieldClasses))
-  values <- key_named(env, names)
-  if (inherits(env, "R6ClassGenerator") && is.environment(env$parent_env) && is.language(env$inherit)) {
-    values <- c(values, inherited = list(tryCatch(eval(env$inherit, env$parent_env), error = function(e) NULL)))
-  }
-  values
+  key_named(env, names)
 }
 
 key_named <- function(env, names) {
   found <- variables_of(env, sort(names, method = "radix"))
-  found$values[found$active] <- lapply(found$values[found$active], function(f) list("active", f))
+  found$values[found$active] <- lapply(found$values[found$active], function(f) list("0active", f))
   found$values
-}
-
-# Code that evaluates code finds the variables of environments and of those around them. An environment that was made in
-# a function has all of the variables of that around it: those count whose names are somewhere in the code. Whether
-# there were any that had not been looked at.
-key_around <- function(seen) {
-  if (length(seen$words) == 0L) {
-    return(FALSE)
-  }
-  before <- length(seen$queue)
-  environments <- Filter(function(entry) entry$kind == "environment", seen$queue)
-  for (entry in environments) {
-    env <- parent.env(entry$object)
-    while (is_own_environment(env)) {
-      address <- rlang::obj_address(env)
-      names <- intersect(ls(env, all.names = TRUE), setdiff(seen$words, seen$around[[address]]))
-      if (is.null(seen$numbers[[address]]) && length(names) > 0L) {
-        seen$around[[address]] <- c(seen$around[[address]], names)
-        key_later(seen, "around", list(env = env, names = names))
-      }
-      env <- parent.env(env)
-    }
-  }
-  length(seen$queue) > before
 }
 
 # How deep lists and code are followed before the rest is looked into later.
@@ -143,7 +115,7 @@ key_depth <- 50L
 # are, and in classes. A function that package methods has made of another is one with attributes.
 key_plain <- function(x, seen) {
   if (seen$depth >= key_depth) {
-    return(list("deep", key_later(seen, "deep", x)))
+    return(list("0deep", key_later(seen, "deep", x)))
   }
   seen$depth <- seen$depth + 1L
   on.exit(seen$depth <- seen$depth - 1L)
@@ -155,9 +127,10 @@ key_plain <- function(x, seen) {
     language = , expression = key_language(x, seen),
     pairlist = key_plain(as.list(x), seen),
     list = key_list(x, seen),
-    S4 = list("S4", key_list(attributes(x), seen)),
+    S4 = list("0S4", key_marked(attributes(x), seen)),
+    symbol = key_symbol(x),
     environment = key_environment(x),
-    NULL = , symbol = , builtin = , special = , externalptr = , weakref = , promise = , bytecode = x,
+    NULL = , builtin = , special = , externalptr = , weakref = , promise = , bytecode = x,
     key_vector(x, seen)
   )
 }
@@ -165,8 +138,14 @@ key_plain <- function(x, seen) {
 # serialize() warns of one of an attached package.
 key_environment <- function(env) {
   name <- attr(env, "name", exact = TRUE)
-  if (is.character(name) && startsWith(name[[1L]], "package:")) list("package", name[[1L]]) else env
+  if (is.character(name) && startsWith(name[[1L]], "package:")) list("0package", rlang::hash(name[[1L]])) else env
 }
+
+# As a string, in which a name is a word. Symbols in what is serialised are names of attributes.
+key_symbol <- function(x) list("0symbol", as.character(x))
+
+# Attributes, slots, or other parts that have names.
+key_marked <- function(marks, seen) list(rlang::hash(names(marks)), key_list(unname(marks), seen))
 
 # Of a long vector this many elements are looked at at once, so that one that R computes (1:1e9), or that is a file,
 # is never in memory as a whole.
@@ -178,17 +157,17 @@ key_vector <- function(x, seen) {
   if (length(x) <= key_stretch && !deep) {
     return(x)
   }
-  if (!is.null(marks)) marks <- key_list(marks, seen)
+  if (!is.null(marks)) marks <- key_marked(marks, seen)
   if (length(x) <= key_stretch) {
-    return(list("vector", as.vector(unclass(x)), marks))
+    return(list("0vector", as.vector(unclass(x)), marks))
   }
   starts <- seq(0, length(x) - 1, by = key_stretch)
   parts <- vapply(starts, function(start) {
     part <- .subset(x, start + seq_len(min(key_stretch, length(x) - start)))
     attributes(part) <- NULL
-    key_of(part)
+    key_of(part, seen$search)
   }, "")
-  list("long", typeof(x), length(x), rlang::hash(parts), marks)
+  list("0long", rlang::hash(list(typeof(x), length(x), parts)), marks)
 }
 
 # Which elements of a list key_plain() would change. Attributes of attributes of attributes may be deep: they are left
@@ -201,7 +180,7 @@ is_deep <- function(x, depth = 0L) {
 }
 
 key_shallow <- c(
-  "NULL", "symbol", "builtin", "special", "externalptr", "weakref", "logical", "integer", "double", "complex",
+  "NULL", "builtin", "special", "externalptr", "weakref", "logical", "integer", "double", "complex",
   "character", "raw"
 )
 
@@ -216,7 +195,7 @@ key_list <- function(x, seen) {
   attributes(x) <- NULL
   x[deep] <- lapply(x[deep], key_plain, seen = seen)
   if (deep_marks) {
-    return(list("list", x, key_list(marks, seen)))
+    return(list("0list", x, key_marked(marks, seen)))
   }
   attributes(x) <- marks
   x
@@ -224,30 +203,38 @@ key_list <- function(x, seen) {
 
 # What instances of a class depend on. The object that package methods keeps has facts of this session, too.
 key_class <- function(class, seen) {
-  parts <- list("class", class@className, class@virtual, as.list(class@slots), names(class@contains), class@validity)
-  parts <- c(parts, if (methods::is(class, "refClassRepresentation")) {
-    own <- Filter(is.function, key_variables(class@refMethods))
-    list(class@fieldClasses, key_variables(class@fieldPrototypes), own)
+  reference <- methods::is(class, "refClassRepresentation")
+  facts <- list(
+    class@className, class@virtual, as.list(class@slots), names(class@contains), if (reference) class@fieldClasses
+  )
+  parts <- if (reference) {
+    c(key_variables(class@fieldPrototypes), Filter(is.function, key_variables(class@refMethods)))
   } else {
     list(class@prototype)
-  })
-  key_list(parts, seen)
+  }
+  list("0class", rlang::hash(facts), key_marked(c(class@validity, parts), seen))
 }
 
 # A formula is what it names, too.
 key_language <- function(x, seen) {
   env <- attr(x, ".Environment", exact = TRUE)
-  if (!is.environment(env)) {
-    return(key_sourceless(x, seen))
+  if (is.environment(env)) {
+    search_from(seen$search, env)
+    attr(x, ".Environment") <- NULL
   }
-  attr(x, ".Environment") <- NULL
-  key_code_in(x, key_sourceless(x, seen), env, seen)
+  key_sourceless(x, seen)
 }
 
+# The same code in one environment is one thing, be it held once or twice.
 key_function <- function(fun, seen) {
   fun <- key_unwrapped(fun)
-  key_code_in(fun, list(key_code(fun, seen), key_plain(key_marks(fun), seen)), environment(fun), seen)
+  code <- rlang::hash(list(key_hidden(key_code(fun, seen), seen), key_bytes(key_marks(fun), seen)))
+  id <- paste(code, rlang::obj_address(environment(fun)))
+  list("0code", key_later(seen, "code in", list(x = fun, code = code, env = environment(fun)), id))
 }
+
+# Of code, whose words are those that names_of() tells.
+key_hidden <- function(x, seen) rlang::hash(key_plain_bytes(key_plain(x, seen), seen))
 
 # A function that memoise() has made is the one that it calls, and not the values that it knows by now.
 key_unwrapped <- function(fun) {
@@ -255,27 +242,34 @@ key_unwrapped <- function(fun) {
   fun
 }
 
-# For `x`, a function or a formula, which finds variables from `env` on. The same code in one environment is one thing,
-# be it held once or twice.
-key_code_in <- function(x, code, env, seen) {
-  code <- rlang::hash(key_plain_bytes(code, seen))
-  id <- paste(code, rlang::obj_address(env))
-  list("code", key_later(seen, "code in", list(x = x, code = code, env = env), id))
-}
-
 key_look <- function(entry, seen) {
   if (is_packaged(entry$env)) {
-    return(list(entry$code, environmentName(entry$env)))
+    return(list(entry$code, rlang::hash(environmentName(entry$env))))
   }
   names <- names_of(entry$x)
-  seen$words <- union(seen$words, names$words)
-  c(entry$code, key_values(names, entry$env))
+  key_words(names, entry$env, seen)
+  found <- key_values(names, entry$env)
+  list(entry$code, rlang::hash(list(names(found$values), found$packages)), unname(found$values))
+}
+
+# Notes what else than the names of its variables may be one in code. It does so for code that is not searched itself.
+key_words <- function(names, env, seen) {
+  search <- seen$search
+  if (is.null(search)) {
+    return(invisible())
+  }
+  search_from(search, env)
+  search$symbols <- union(search$symbols, names$around)
+  scan <- search$scan
+  search$scan <- TRUE
+  for (leaf in names$leaves) key_bytes(leaf, seen)
+  search$scan <- scan
 }
 
 key_marks <- function(fun) {
   marks <- as.list(attributes(fun))
   marks <- marks[names(marks) != "srcref"]
-  if (length(marks) > 0L) marks
+  if (length(marks) > 0L) list(rlang::hash(names(marks)), unname(marks))
 }
 
 # Arguments and body, without the marks that tell where they were written.
@@ -289,6 +283,9 @@ key_code <- function(fun, seen) {
 # Code without the marks of where it was written, which the functions in it have too.
 key_sourceless <- function(x, seen, depth = 0L) {
   code <- is.call(x) || is.expression(x) || is.pairlist(x)
+  if (is.symbol(x)) {
+    return(key_symbol(x))
+  }
   if (!code) {
     # A value that was put into the code.
     return(if (typeof(x) %in% key_shallow && is.null(attributes(x))) x else key_plain(x, seen))
@@ -297,7 +294,7 @@ key_sourceless <- function(x, seen, depth = 0L) {
     return(key_plain(x, seen))
   }
   if (depth >= key_depth) {
-    return(list("deep", key_later(seen, "code", x)))
+    return(list("0deep", key_later(seen, "code", x)))
   }
   if (is.expression(x) || is.pairlist(x)) {
     attributes(x) <- attributes(x)["names"]
@@ -308,42 +305,24 @@ key_sourceless <- function(x, seen, depth = 0L) {
   marks <- attributes(x)
   if (is.object(x)) class(x) <- NULL # methods of `[` and as.list() have other ideas of it
   plain <- lapply(as.list(x), key_sourceless, seen, depth + 1L)
-  if (length(marks) > 0L) list(plain, key_list(marks, seen)) else plain
+  if (length(marks) > 0L) list(plain, key_marked(marks, seen)) else plain
 }
 
-# The values of names, as of names_of(), from `env` on, those that packages have left out. What is code among them
-# finds its own there.
+# list(values, packages): what names, as of names_of(), stand for from `env` on; for those that packages have, which.
 key_values <- function(names, env) {
   values <- list()
-  pending <- names
-  while (length(unlist(pending)) > 0L) {
-    found <- key_find(pending, env)
-    found <- found[!names(found) %in% names(values)]
-    values <- c(values, found)
-    codes <- lapply(Filter(is_bare_code, found), names_of)
-    pending <- list(
-      values = unlist(lapply(codes, `[[`, "values")), functions = unlist(lapply(codes, `[[`, "functions")),
-      strings = unlist(lapply(codes, `[[`, "strings"))
-    )
-  }
-  values[order(as.character(names(values)), method = "radix")]
-}
-
-is_bare_code <- function(x) is.language(x) && !inherits(x, "formula")
-
-key_find <- function(names, env) {
-  calls <- c(names$functions, names$strings)
-  values <- list()
-  for (name in key_existing(unique(c(names$values, calls)), env)) {
+  packages <- character()
+  for (name in key_existing(sort(unique(c(names$values, names$functions)), method = "radix"), env)) {
     homes <- unique(c(
       if (name %in% names$values) find_home(name, env),
-      if (name %in% calls) tryCatch(find_home(name, env, "function"), error = function(e) NULL)
+      if (name %in% names$functions) tryCatch(find_home(name, env, "function"), error = function(e) NULL)
     ))
-    homes <- Filter(function(home) !is_packaged(home) && home_of(home) %in% c("", "workspace"), homes)
-    found <- lapply(homes, key_value, name)
+    own <- vapply(homes, function(home) !is_packaged(home) && home_of(home) %in% c("", "workspace"), NA)
+    found <- lapply(homes[own], key_value, name)
     if (length(found) > 0L) values[name] <- if (length(found) == 1L) found else list(found)
+    if (!all(own)) packages[[name]] <- paste(vapply(homes[!own], environmentName, ""), collapse = " ")
   }
-  values
+  list(values = values, packages = packages)
 }
 
 # Which of these are names of anything.

@@ -6,20 +6,21 @@
 # in a branch, in a loop, or in an argument, which may never be evaluated, is none. A name that is called is that of a
 # function: R passes over variables that are none.
 
-# list(values, functions, strings, words): names of variables of any kind; of functions; strings that may be the name of
-# a function; and, if the code evaluates code or takes variables by names in environments, all that may be one there.
+# list(values, functions, leaves, around): names of variables of any kind, and of functions; the values in the code,
+# such as strings, in which there are words, see log-search.R; and, if the code evaluates code, all symbols in it, which
+# may be variables around the environment where it does.
 names_of <- function(x) {
-  code <- if (is.function(x)) list(formals(x), body(x)) else list(NULL, x)
+  code <- list(formals(x), body(x))
   address <- paste(vapply(code, rlang::obj_address, ""), collapse = " ")
   known <- the$names[[address]]
   if (!is.null(known)) {
     return(known$names)
   }
   found <- new.env(parent = emptyenv())
-  found$values <- found$functions <- found$strings <- found$fields <- list()
+  found$values <- found$functions <- found$leaves <- found$fields <- list()
   all <- unlist(lapply(code, code_symbols))
   found$removes <- any(c("rm", "remove") %in% all)
-  if (is.function(x)) names_function(code[[1L]], code[[2L]], names_none, found) else names_walk(x, names_none, found)
+  names_function(code[[1L]], code[[2L]], names_none, found)
   names <- names_collect(found, all)
   if (length(the$names) >= analyses_most) rm(list = names(the$names), envir = the$names)
   # The code is held, so that no other has its address.
@@ -27,38 +28,26 @@ names_of <- function(x) {
   names
 }
 
-# Functions that take variables by their names, that give environments, and that evaluate code which is an object.
-names_takers <- c("get", "get0", "mget", "exists", "dynGet", "env_get", "env_get_list", "eval_bare")
+# Functions that give environments, and those that evaluate code which is an object.
 names_places <- c(
   ".GlobalEnv", "globalenv", "global_env", "environment", "current_env", "caller_env", "fn_env", "parent.frame",
-  "parent.env", "env_parent", "topenv", "sys.function", "sys.frame", "sys.frames", "as.environment", "pos.to.env"
+  "parent.env", "env_parent", "topenv", "sys.function", "sys.frame", "sys.frames", "as.environment", "pos.to.env",
+  "eval.parent"
 )
-names_evaluators <- c("eval", "evalq", "eval_tidy", "eval_bare", "with", "within", "local", "do.call", "match.fun")
-# Those whose strings are code, or hold it in braces.
-names_readers <- c(
-  "parse", "str2lang", "str2expression", "as.formula", "formula", "reformulate", "parse_expr", "parse_exprs"
-)
+names_evaluators <- c("eval", "evalq", "eval_tidy", "eval_bare", "with", "within", "local")
 
 names_collect <- function(found, all) {
-  unlisted <- lapply(mget(c("values", "functions", "strings", "fields"), envir = found), function(x) unique(unlist(x)))
-  values <- unlisted$values
-  strings <- unlisted$strings
-  braced <- grep("{", strings, fixed = TRUE, value = TRUE)
-  values <- c(values, text_names(regmatches(braced, gregexpr("[{][^{}]*[}]", braced))))
-  if (any(names_readers %in% all)) values <- c(values, text_names(strings))
+  unique_of <- function(kind) unique(unlist(found[[kind]]))
   places <- any(names_places %in% all)
-  if (places || any(names_takers %in% all)) values <- c(values, strings)
-  if (places) values <- c(values, unlisted$fields, all)
-  evaluates <- places || any(c(names_takers, names_evaluators) %in% all)
+  # A string may be the name of a function: sapply(x, "name").
+  strings <- unlist(Filter(function(leaf) is.character(leaf) && length(leaf) <= 100L, found$leaves))
+  symbols <- unique(c(all, unique_of("fields")))
   list(
-    values = unique(values), functions = unlisted$functions, strings = strings,
-    words = if (evaluates) unique(c(all, unlisted$fields, strings))
+    values = unique(c(unique_of("values"), if (places) symbols)),
+    functions = unique(c(unique_of("functions"), as.character(strings[!is.na(strings)]))),
+    leaves = found$leaves,
+    around = if (places || any(names_evaluators %in% all)) symbols
   )
-}
-
-# What may be a name in text.
-text_names <- function(text) {
-  unlist(regmatches(unlist(text), gregexpr("[[:alpha:].][[:alnum:]._]*", unlist(text))))
 }
 
 # Names that are the code's own at a place of it: `vars`, and those of them that are functions. Code that is never
@@ -95,27 +84,28 @@ names_walk <- function(x, own, found, depth = 0L) {
     name <- as.character(x)
     if (grepl("^[.][.]([.]|[0-9]+)$", name)) name <- "..."
     if (nzchar(name) && !name %in% own$vars) names_note(found, "values", name)
-  } else if (is.character(x)) {
-    names_strings(x, found)
   } else if (is.expression(x) || is.pairlist(x)) {
     for (part in code_parts(x)) names_walk(part, own, found, depth + 1L)
   } else if (is.call(x) && depth >= names_depth) {
     names_all(x, found)
   } else if (is.call(x)) {
     return(names_call(x, own, found, depth + 1L))
+  } else {
+    names_leaf(x, found)
   }
   own
 }
 
-names_strings <- function(x, found) {
-  x <- x[!is.na(x) & nzchar(x)]
-  if (length(x) <= 100L) names_note(found, "strings", x)
+# A function that was put into the code is looked into where it is met as a value.
+names_leaf <- function(x, found) {
+  holds <- is.character(x) || is.list(x) || !is.null(attributes(x))
+  if (holds && !inherits(x, "srcref")) names_note(found, "leaves", x)
 }
 
 names_all <- function(x, found) {
   symbols <- code_symbols(x)
   for (kind in c("values", "functions", "fields")) names_note(found, kind, symbols)
-  for (part in code_leaves(x)) if (is.character(part)) names_strings(part, found)
+  for (part in code_leaves(x)) if (!is.symbol(part)) names_leaf(part, found)
 }
 
 names_call <- function(x, own, found, depth) {

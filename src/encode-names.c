@@ -18,12 +18,17 @@ static uint32_t hash_of(const char *text, int size) {
   return hash;
 }
 
-static name_table new_table(SEXP names) {
+static uint32_t mask_for(R_xlen_t count) {
+  uint32_t mask = 15;
+  while (mask < 2 * count) mask = 2 * mask + 1;
+  return mask;
+}
+
+/* `slot` has room for mask_for() and one more. */
+static name_table fill_table(SEXP names, int *slot) {
   R_xlen_t count = XLENGTH(names);
-  name_table table = {.names = names, .mask = 15};
-  while (table.mask < 2 * count) table.mask = 2 * table.mask + 1;
-  table.slot = (int *)R_alloc(table.mask + 1, sizeof(int));
-  memset(table.slot, 0, (table.mask + 1) * sizeof(int));
+  name_table table = {.names = names, .slot = slot, .mask = mask_for(count)};
+  memset(slot, 0, ((size_t)table.mask + 1) * sizeof(int));
   for (R_xlen_t i = 0; i < count; i++) {
     SEXP name = STRING_ELT(names, i);
     uint32_t at = hash_of(CHAR(name), LENGTH(name)) & table.mask;
@@ -32,6 +37,10 @@ static name_table new_table(SEXP names) {
     if (LENGTH(name) > table.longest) table.longest = LENGTH(name);
   }
   return table;
+}
+
+static name_table new_table(SEXP names) {
+  return fill_table(names, (int *)R_alloc((size_t)mask_for(XLENGTH(names)) + 1, sizeof(int)));
 }
 
 /* A name may be there several times, for several packages. */
@@ -68,6 +77,106 @@ SEXP ffi_encode_names(SEXP streams, SEXP names) {
   }
   UNPROTECT(1);
   return found;
+}
+
+/* Letters, digits, dots, underscores, and all that is not ASCII, in any locale. */
+static int is_word_byte(unsigned char c) {
+  return c >= 0x80 || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+    c == '_';
+}
+
+static void mark_name(const name_table *table, const char *text, int size, int *found) {
+  if (size > 0 && size <= table->longest) mark(table, text, size, found);
+}
+
+/* The text as a whole, its words, and what stands between backticks, where any name may. */
+static void mark_words(const name_table *table, const char *text, int size, int *found) {
+  mark_name(table, text, size, found);
+  for (int at = 0; at < size;) {
+    int end = at;
+    while (end < size && is_word_byte((unsigned char)text[end])) end++;
+    /* What begins with a digit is no name; keys mark kinds of parts so. */
+    if (end > at && end - at < size && !(text[at] >= '0' && text[at] <= '9')) {
+      mark_name(table, text + at, end - at, found);
+    }
+    if (end < size && text[end] == '`') {
+      const char *close = memchr(text + end + 1, '`', (size_t)(size - end - 1));
+      if (close != NULL) mark_name(table, text + end + 1, (int)(close - text - end - 1), found);
+    }
+    at = end + 1;
+  }
+}
+
+/* ISO 8859-1 as UTF-8. */
+static const char *as_utf8(const char *text, int *size) {
+  char *utf8 = R_alloc(2 * (size_t)*size, 1);
+  int length = 0;
+  for (int i = 0; i < *size; i++) {
+    unsigned char c = (unsigned char)text[i];
+    if (c >= 0x80) utf8[length++] = (char)(0xc0 | (c >> 6));
+    utf8[length++] = (char)(c < 0x80 ? c : (0x80 | (c & 0x3f)));
+  }
+  *size = length;
+  return utf8;
+}
+
+/* Whether the string that begins at `at` is that of a symbol: the flags before it are those of one, and are not the
+   length of a vector of one string. */
+static int is_symbol(const char *bytes, R_xlen_t at) {
+  enum { SYMBOL = 1, STRINGS = 16 };
+  int32_t before[2] = {0, 0};
+  if (at >= (R_xlen_t)sizeof before) memcpy(before, bytes + at - sizeof before, sizeof before);
+  return before[1] == SYMBOL && (before[0] & 0xff) != STRINGS;
+}
+
+/* The slots of these names, for ffi_encode_words(). */
+SEXP ffi_encode_table(SEXP names) {
+  SEXP slots = PROTECT(Rf_allocVector(INTSXP, (R_xlen_t)mask_for(XLENGTH(names)) + 1));
+  fill_table(names, INTEGER(slots));
+  UNPROTECT(1);
+  return slots;
+}
+
+/* Which of `names`, in UTF-8, are among the words of the strings in what serialize(xdr = FALSE) has written, as
+   indices. Symbols do not count: those that are no code are names of attributes. A string holds no zero byte, so that
+   numbers hardly ever look like one. */
+SEXP ffi_encode_words(SEXP stream, SEXP names, SEXP slots, SEXP longest) {
+  enum { STRING = 9, ASCII = 64 << 12, UTF8 = 8 << 12, LATIN1 = 4 << 12, BYTES = 2 << 12 };
+  R_xlen_t count = XLENGTH(names);
+  if (count == 0) return Rf_allocVector(INTSXP, 0);
+  name_table table = {
+    .names = names, .slot = INTEGER(slots), .mask = (uint32_t)(XLENGTH(slots) - 1), .longest = INTEGER_ELT(longest, 0)
+  };
+  const void *top = vmaxget();
+  int *found = (int *)R_alloc((size_t)count, sizeof(int));
+  memset(found, 0, (size_t)count * sizeof(int));
+  const char *bytes = (const char *)RAW_RO(stream);
+  R_xlen_t size = XLENGTH(stream);
+  int32_t head[2];
+  for (R_xlen_t at = 0; at + (R_xlen_t)sizeof head < size; at++) {
+    memcpy(head, bytes + at, sizeof head);
+    if ((head[0] & ~(ASCII | UTF8 | LATIN1 | BYTES)) != STRING || head[1] <= 0) continue;
+    if (head[1] > size - at - (R_xlen_t)sizeof head) continue;
+    const char *text = bytes + at + sizeof head;
+    int length = head[1];
+    if (memchr(text, 0, (size_t)length) != NULL) continue;
+    if (!is_symbol(bytes, at)) {
+      const void *here = vmaxget();
+      if (head[0] & LATIN1) text = as_utf8(text, &length);
+      mark_words(&table, text, length, found);
+      vmaxset(here);
+    }
+    at += (R_xlen_t)sizeof head + head[1] - 1;
+  }
+  int hits = 0;
+  for (R_xlen_t i = 0; i < count; i++) hits += found[i] != 0;
+  SEXP which = PROTECT(Rf_allocVector(INTSXP, hits));
+  for (R_xlen_t i = 0, k = 0; i < count; i++) {
+    if (found[i]) INTEGER(which)[k++] = (int)i + 1;
+  }
+  vmaxset(top);
+  UNPROTECT(1);
+  return which;
 }
 
 static void look_at_class(const name_table *table, SEXP names, int *found) {

@@ -323,7 +323,7 @@ test_that("names that code may take from outside count, and those that are certa
     quote(rg_k + 1), quote(rg_f(1)), expression(rg_k), "rg_f", list("rg_f", 1), y ~ rg_k, as.name("rg_k"),
     list(quote(rg_k), 1)
   )
-  keys <- function() vapply(given, regatta:::key_given, "", list(env = globalenv()))
+  keys <- function() vapply(given, regatta:::key_given, "", regatta:::key_context(identity))
   assign("rg_k", 1, globalenv())
   environment(given[[6L]]) <- globalenv()
   before <- keys()
@@ -335,6 +335,171 @@ test_that("names that code may take from outside count, and those that are certa
   expect_no_error(regatta:::key_parts(`[`, list(quote(expr = ), 1)))
   assign("rg_code", quote(rg_k + 1), globalenv())
   expect_identical(variables(function(i) eval(rg_code)), "rg_k")
+})
+
+test_that("a word in data that is the name of a variable counts, wherever it stands", {
+  local_workspace()
+  in_workspace <- function(code) eval(code, globalenv())
+  # list(what there is, the function, what changes, how the change is called)
+  f1 <- quote(rg_f1 <- function(x) x)
+  f2 <- quote(rg_f1 <- function(x) -x)
+  k1 <- quote(rg_k <- 1)
+  k2 <- quote(rg_k <- 2)
+  d1 <- quote(rg_d <- data.frame(y = c(1, 3, 2, 5), x = 1:4))
+  d2 <- quote(rg_d <- data.frame(y = c(1, 3, 2, 6), x = 1:4))
+  cases <- list(
+    list(quote({rg_cfg <- "rg_f1"}), f1, function(i) do.call(rg_cfg, list(i)), f2, "rg_f1"),
+    list(quote({rg_cfg <- "rg_f1"}), f1, function(i) match.fun(rg_cfg)(i), f2, "rg_f1"),
+    list(quote({rg_cfg <- "rg_f1"}), f1, function(i) get(rg_cfg)(i), f2, "rg_f1"),
+    list(quote({rg_cfg <- "rg_f1"}), f1, function(i) sapply(i, rg_cfg), f2, "rg_f1"),
+    list(quote({rg_cfg <- "rg_f1"}), f1, function(i) eval(call(rg_cfg, i)), f2, "rg_f1"),
+    list(quote(rg_grid <- data.frame(fn = "rg_f1", n = 1)), f1, function(i) get(rg_grid$fn[i])(i), f2, "rg_f1"),
+    list(quote(rg_grid <- list(list(list(fn = "rg_f1")))), f1, function(i) get(rg_grid[[1]][[1]]$fn)(i), f2, "rg_f1"),
+    list(quote(rg_fac <- factor("rg_f1")), f1, function(i) match.fun(as.character(rg_fac))(i), f2, "rg_f1"),
+    list(quote(rg_nms <- c(rg_f1 = 1)), f1, function(i) match.fun(names(rg_nms))(i), f2, "rg_f1"),
+    list(quote(rg_tab <- data.frame(rg_k = 0)), k1, function(i) get(colnames(rg_tab)) + i, k2, "rg_k"),
+    list(quote(rg_tab <- rep(c(LETTERS, "rg_k"), 1e4)), k1, function(i) get(rg_tab[[27]]) + i, k2, "rg_k"),
+    list(quote(rg_tab <- matrix(0, dimnames = list("rg_k", NULL))), k1, function(i) get(rownames(rg_tab)), k2, "rg_k"),
+    # one leads to another
+    list(quote({rg_a <- "rg_b"; rg_b <- "rg_k"}), k1, function(i) get(get(rg_a)) + i, k2, "rg_k"), # nolint
+    list(d1, quote(rg_m <- lm(y ~ x, rg_d)), function(i) coef(update(rg_m, . ~ .))[[1]] + i, d2, "rg_d"),
+    list(d1, quote(rg_m <- lm(y ~ x, rg_d)), function(i) add1(rg_m, ~ . + I(x^2)), d2, "rg_d"),
+    list(d1, quote(rg_m <- lm(y ~ x, rg_d, model = FALSE)), function(i) nrow(model.frame(rg_m)), d2, "rg_d"),
+    list(quote(rg_ms <- list(a = quote(rg_k * x))), k1, function(x) eval(rg_ms$a, list(x = x)), k2, "rg_k"),
+    list(quote(rg_ms <- list(a = quote(rg_k))), k1, function(x) eval(rg_ms$a), k2, "rg_k"),
+    list(quote(rg_ms <- alist(a = , b = rg_k + x)), k1, function(x) eval(rg_ms$b), k2, "rg_k"),
+    list(quote(rg_ms <- expression(rg_k)), k1, function(x) sapply(rg_ms, eval), k2, "rg_k"),
+    list(quote(rg_ms <- list(quote(rg_k), 2)), k1, function(x) do.call("sum", rg_ms), k2, "rg_k"),
+    list(
+      quote(rg_ms <- list(expr = substitute(z + x, list(z = as.name("rg_k"))))), k1, function(x) eval(rg_ms$expr), k2,
+      "rg_k"
+    ),
+    list(
+      quote(rg_gen <- function(x) UseMethod("rg_gen")),
+      quote(registerS3method("rg_gen", "rg_bar", function(x) 1, envir = globalenv())),
+      function(i) rg_gen(structure(i, class = "rg_bar")),
+      quote(registerS3method("rg_gen", "rg_bar", function(x) 2, envir = globalenv())), "method.*rg_gen.rg_bar"
+    ),
+    list(
+      quote(rg_gen <- function(x) UseMethod("rg_gen")), quote(rg_gen.default <- function(x) 0),
+      function(i) rg_gen(structure(i, class = "rg_foo")),
+      quote(registerS3method("rg_gen", "rg_foo", function(x) 2, envir = globalenv())), "method.*rg_gen.rg_foo"
+    ),
+    list(quote(rg_fs <- "y ~ rg_k"), k1, function(i) lm(rg_fs, data.frame(y = i)), k2, "rg_k"),
+    list(k1, NULL, function(i) lm("y~rg_k", data.frame(y = i)), k2, "rg_k"),
+    list(quote(rg_form <- y ~ rg_k), k1, function(i) lm(rg_form, data.frame(y = i)), k2, "rg_k"),
+    list(quote(rg_cod <- "rg_k+1"), k1, function(i) eval(parse(text = rg_cod)), k2, "rg_k"),
+    list(quote(assign("rg k", 1)), quote(rg_cod <- "2 * `rg k`"), function(i) eval(str2lang(rg_cod)),
+      quote(assign("rg k", 2)), "rg k"),
+    list(k1, NULL, function(i) eval(as.name("rg_k")), k2, "rg_k"),
+    list(k1, NULL, function(i) eval(as.symbol("rg_k")), k2, "rg_k"),
+    list(k1, NULL, function(i) eval(rlang::sym("rg_k")), k2, "rg_k"),
+    list(k1, NULL, function(i) eval(as.call(list(as.name("sum"), as.name("rg_k"), i))), k2, "rg_k"),
+    list(
+      quote(rg_code <- function(i) 1), quote(body(rg_code) <- call("get", c("a", "rg_k"))), NULL, k2, "rg_k"
+    ),
+    # Written as others do: \xe9 is one byte.
+    list(quote(assign("rg_\u00e9", 1)), quote(rg_cfg <- iconv("rg_\u00e9", "UTF-8", "latin1")), function(i) get(rg_cfg),
+      quote(assign("rg_\u00e9", 2)), "rg_\u00e9"),
+    list(
+      quote(rg_e <- new.env(parent = list2env(list(rg_q = 1), parent = globalenv()))), quote(rg_cfg <- "rg_q"),
+      function(i) get(rg_cfg, rg_e), quote(assign("rg_q", 2, parent.env(rg_e))), "rg_q"
+    ),
+    list(
+      quote(rg_e <- new.env(parent = list2env(list(rg_q = 1), parent = globalenv()))), NULL,
+      function(i) get("rg_q", rg_e), quote(assign("rg_q", 2, parent.env(rg_e))), "rg_q"
+    ),
+    list(
+      quote(rg_code <- local({
+        rg_q <- 1
+        cfg <- "rg_q"
+        function(i) get(cfg) + i
+      })), NULL, NULL, quote(assign("rg_q", 2, environment(rg_code))), "rg_q"
+    ),
+    list(
+      quote(attach(list(rg_in = 1), name = "rg_list")), quote(rg_cfg <- "rg_in"), function(i) get(rg_cfg),
+      quote(assign("rg_in", 2, as.environment("rg_list"))), "rg_in"
+    )
+  )
+  clean <- function() if ("rg_list" %in% search()) detach("rg_list", character.only = TRUE)
+  withr::defer(clean())
+  for (case in cases) {
+    clean()
+    rm(list = setdiff(ls(globalenv(), pattern = "^rg_", all.names = TRUE), ".Random.seed"), envir = globalenv())
+    for (code in case[1:2]) in_workspace(code)
+    FUN <- case[[3L]]
+    label <- deparse1(case)
+    if (is.null(FUN)) FUN <- get("rg_code", globalenv()) else environment(FUN) <- globalenv()
+    before <- regatta:::key_parts(FUN, list())
+    expect_identical(regatta:::key_parts(FUN, list()), before, label = label)
+    # Names of attributes, and those in code that are certainly its own, are none.
+    in_workspace(quote(rg_other <- i <- names <- levels <- code <- vector <- environment <- 1))
+    expect_null(regatta:::key_changes(before, regatta:::key_parts(FUN, list())), label = label)
+    in_workspace(quote(rm(rg_other, i, names, levels, code, vector, environment)))
+    in_workspace(case[[4L]])
+    changes <- regatta:::key_changes(before, regatta:::key_parts(FUN, list()))
+    expect_match(changes, case[[5L]], all = FALSE, label = label)
+  }
+})
+
+test_that("which package has a name counts, and elements go by what they name", {
+  local_workspace()
+  FUN <- function(i) union(i, 1)
+  environment(FUN) <- globalenv()
+  before <- regatta:::key_parts(FUN, list())
+  withr::defer(detach("package:rgMask", character.only = TRUE))
+  attach(list(union = function(x, y) 0, rg_not = 1), name = "package:rgMask", warn.conflicts = FALSE)
+  expect_identical(regatta:::key_changes(before, regatta:::key_parts(FUN, list())), "the package that has `union`")
+
+  assign("rg_f1", function(x) x, globalenv())
+  assign("rg_f2", function(x) x, globalenv())
+  X <- list(list(fn = "rg_f1", x = 1), list(fn = "rg_f2", x = 2), list(fn = "sqrt", x = 9))
+  FUN <- function(s) do.call(s$fn, list(s$x))
+  environment(FUN) <- globalenv()
+  control <- going(folder(), seed = FALSE)
+  expect_identical(par_sapply(X, FUN, .control = control), c(1, 2, 3))
+  assign("rg_f1", function(x) -x, globalenv())
+  expect_message(got <- par_sapply(X, FUN, .control = control), "2 of 3 elements")
+  expect_identical(got, c(-1, 2, 3))
+  # An active binding may be another environment each time.
+  makeActiveBinding("rg_new", function() local(function() 1), globalenv())
+  FUN <- function(i) rg_new()
+  environment(FUN) <- globalenv()
+  expect_identical(regatta:::key_parts(FUN, list()), regatta:::key_parts(FUN, list()))
+  # An argument that is missing has a name, too.
+  around <- function(rg_missing, rg_k) regatta:::key_parts(function(i) c("rg_missing", "rg_k"), list())
+  expect_false(identical(around(rg_k = 1), around(rg_k = 2)))
+  FUN <- function(s) do.call(s$fn, list(s$x))
+  environment(FUN) <- globalenv()
+  # An environment around one element is none of another.
+  context <- regatta:::key_context(FUN)
+  closure <- local({
+    rg_f2 <- 1
+    function() "rg_f2"
+  })
+  key <- regatta:::key_given(X[[2L]], context)
+  regatta:::key_given(closure, context)
+  expect_identical(regatta:::key_given(X[[2L]], context), key)
+  expect_identical(regatta:::key_given(X[[2L]], regatta:::key_context(FUN)), key)
+})
+
+test_that("words are found in strings alone, and as a whole", {
+  names <- c("rg_k", "z", "names", "a.b", "rg k", "\u00e9")
+  words <- function(x) {
+    slots <- .Call(regatta:::ffi_encode_table, names)
+    stream <- serialize(x, NULL, xdr = FALSE, version = 2L)
+    names[.Call(regatta:::ffi_encode_words, stream, names, slots, 10L)]
+  }
+  expect_identical(words(c("2 * rg_k+1", NA, "")), "rg_k")
+  expect_identical(words("z"), "z")
+  expect_identical(words(list(c("x", "(z)"), structure(1, names = "a.b"))), c("z", "a.b"))
+  expect_identical(words(c("rg_k1", "xrg_k", "z2 2z 0z", "a.b.c", "rg k.")), character())
+  expect_identical(words("`rg k` ~ `"), "rg k")
+  expect_identical(words("rg k"), "rg k")
+  expect_identical(words(iconv("1+\u00e9", "UTF-8", "latin1")), "\u00e9")
+  expect_identical(words(c(rg = 1)), character())
+  expect_identical(words(list(1:3e5 + 0L, (1:3e5) / 7, as.raw(0:255), quote(z), quote(names))), character())
+  expect_identical(.Call(regatta:::ffi_encode_words, raw(100), character(), integer(), 0L), integer())
 })
 
 test_that("what a class inherits from, a memoised function calls and an environment has around it counts", {
@@ -356,14 +521,14 @@ test_that("what a class inherits from, a memoised function calls and an environm
   define("RgMore", quote(getExportedValue("R6", "R6Class")("RgMore", inherit = RgBase)))
   expect_identical(changed(function(i) RgMore$new()$m(), function() {
     define("RgBase", quote(getExportedValue("R6", "R6Class")("RgBase", public = list(m = function() 2))))
-  }), "RgMore")
+  }), "RgBase")
   make <- function(k) {
     inner <- new.env()
     inner$f <- 1
     inner
   }
   define("rg_env", make(1))
-  expect_identical(changed(function(i) eval(quote(k + f), rg_env), function() define("rg_env", make(2))), "rg_env")
+  expect_identical(changed(function(i) eval(quote(k + f), rg_env), function() define("rg_env", make(2))), "k")
   # Nothing evaluates code in it.
   expect_identical(changed(function(i) rg_env$f + 1, function() define("rg_env", make(3))), character())
   skip_if_not_installed("memoise")

@@ -1,0 +1,146 @@
+# Words in what keys are made of: names of functions in lists and data frames, formulas and code that are data or text,
+# columns. Code may take any of them for the name of a variable: with get(), do.call(), lm(), in ways that nobody can
+# list. So each word that is the name of a variable counts as used, wherever it stands and whatever it is there for.
+# Only names in the code of functions are told apart, see log-names.R.
+#
+# The variables are those of `places`: the workspace, lists that are attached, and the environments around functions,
+# formulas and environments that are met.
+
+# For a function that finds variables from `env` on.
+new_search <- function(env) {
+  search <- new.env(parent = emptyenv())
+  search$places <- c(list(globalenv()), attached_lists())
+  search$addresses <- vapply(search$places, rlang::obj_address, "")
+  search$around <- rep(FALSE, length(search$places)) # whether this is around an environment that is a value
+  search$scan <- TRUE
+  search_from(search, env)
+  search_names(search)
+  search$known <- new.env(parent = emptyenv()) # what words lead to in the places that there are at first
+  search$start <- as.list.environment(search)
+  search
+}
+
+search_from <- function(search, env, around = FALSE) {
+  while (!is.null(search) && is_own_environment(env)) {
+    at <- match(rlang::obj_address(env), search$addresses)
+    if (is.na(at)) {
+      at <- length(search$places) + 1L
+      search$places[[at]] <- env
+      search$addresses[[at]] <- rlang::obj_address(env)
+      search$around[[at]] <- around
+    } else if (search$around[[at]] >= around) {
+      break
+    }
+    search$around[[at]] <- around
+    env <- parent.env(env)
+  }
+}
+
+# For an environment that is a value.
+search_around <- function(search, env) {
+  if (!is.null(search)) {
+    search$whole <- union(search$whole, rlang::obj_address(env))
+    search_from(search, parent.env(env), around = TRUE)
+  }
+}
+
+# What registerS3method() was given for a generic in a place is found by no name.
+search_table <- ".__S3MethodsTable__."
+
+search_names <- function(search) {
+  names <- unlist(lapply(search$places, ls, all.names = TRUE, sorted = FALSE))
+  names <- setdiff(names, c("...", ".Random.seed", search_table))
+  search$names <- names
+  search$utf8 <- enc2utf8(names)
+  search$slots <- .Call(ffi_encode_table, search$utf8)
+  search$longest <- max(0L, nchar(search$utf8, "bytes"))
+  own <- search$places[vapply(search$places, function(place) !identical(place, globalenv()), NA)]
+  search$tables <- Filter(function(place) exists(search_table, envir = place, inherits = FALSE), own)
+}
+
+# Notes the words in what serialize() has made.
+search_bytes <- function(search, bytes) {
+  at <- .Call(ffi_encode_words, bytes, search$utf8, search$slots, search$longest)
+  if (length(at) > 0L) search$found[at] <- TRUE
+}
+
+# list(keys, variables): what make() returns, which makes keys with `search`, and by their names the keys of the
+# variables that are named in what these are made of. It is made again where it has led to other places, but not for
+# ever where it makes new ones itself, as an active binding may.
+search_through <- function(search, make) {
+  for (pass in seq_len(search_passes)) {
+    around <- search$around
+    search$found <- logical(length(search$names))
+    search$symbols <- character() # in code that evaluates code, for environments around others
+    search$whole <- character() # addresses of environments that are values: all of their variables count there
+    keys <- make()
+    variables <- search_variables(search)
+    if (identical(search$around, around)) break
+    if (length(search$places) > length(around)) search_names(search)
+  }
+  list(keys = keys, variables = variables)
+}
+
+search_passes <- 10L
+
+# The values of variables have words, too.
+search_variables <- function(search) {
+  if (!any(search$found) && !any(search$around) && length(search$tables) == 0L) {
+    return(NULL)
+  }
+  keys <- around <- list()
+  if (length(search$tables) > 0L) keys[[search_table]] <- search_key(search, search_table, search$tables)
+  repeat {
+    words <- setdiff(search$names[search$found], names(keys))
+    symbols <- if (any(search$around)) setdiff(intersect(search$symbols, search$names), names(around))
+    if (length(words) + length(symbols) == 0L) break
+    for (name in words) keys[[name]] <- search_word(search, name)
+    for (name in symbols) around[[name]] <- search_key(search, name, search$places[search$around])
+  }
+  keys <- c(unlist(keys), unlist(around))
+  keys[!duplicated(paste(names(keys), keys)) & nzchar(keys)]
+}
+
+# The key of an element, with those of the variables that are named in it. It begins with what the function of the map
+# has: other elements do not have the places of this one.
+search_element <- function(search, x) {
+  found <- search_through(search, function() key_of(x, search))
+  if (!identical(search$around, search$start$around)) list2env(search$start, search)
+  if (length(found$variables) > 0L) rlang::hash(found) else found$keys
+}
+
+# Whether keys of variables are those that all elements have.
+search_is_plain <- function(search) {
+  identical(search$around, search$start$around) && !any(search$addresses %in% search$whole)
+}
+
+# Elements that name the same variables are many.
+search_word <- function(search, name) {
+  if (!search_is_plain(search)) {
+    return(search_key(search, name, search$places))
+  }
+  known <- search$known[[name]]
+  if (is.null(known)) {
+    found <- search$found
+    symbols <- search$symbols
+    search$found <- logical(length(found))
+    search$symbols <- character()
+    key <- search_key(search, name, search$places)
+    known <- list(key = key, found = which(search$found), symbols = search$symbols)
+    if (search_is_plain(search)) assign(name, known, envir = search$known)
+    search$found <- found
+    search$symbols <- symbols
+  }
+  search$found[known$found] <- TRUE
+  search$symbols <- union(search$symbols, known$symbols)
+  known$key
+}
+
+# "" where none of the places has it.
+search_key <- function(search, name, places) {
+  homes <- Filter(function(place) {
+    exists(name, envir = place, inherits = FALSE) && !rlang::obj_address(place) %in% search$whole
+  }, places)
+  keys <- vapply(homes, function(home) key_of(unname(key_named(home, name)), search), "")
+  if (length(keys) > 0L) rlang::hash(sort(keys, method = "radix")) else ""
+}
