@@ -59,7 +59,8 @@ checkpoint_reason <- function(failure) {
 }
 
 error_checkpoint_changed <- function(folder, changes, count, call = NULL) {
-  many <- length(changes) > 1L || grepl("^(the (variables|packages|methods|settings)|its further arguments)\\b", changes)
+  several <- "^(the (variables|packages|methods|settings)|its further arguments)\\b"
+  many <- length(changes) > 1L || grepl(several, changes)
   message <- sprintf(
     "the checkpoint in %s has values of another call: %s %s since.", quoted(folder),
     paste(changes, collapse = " and "), if (many) "have changed" else "has changed"

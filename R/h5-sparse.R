@@ -89,7 +89,9 @@ h5_sparse_others <- function(m, call = rlang::caller_env()) {
   fields <- h5_fields(m)
   now <- h5_sparse_format(fields$path, fields$name, call)
   if (!identical(c(now$dim, now$major), as.double(c(fields$dim, fields$major)))) {
-    words <- function(dim, major) sprintf("%.0f x %.0f, stored by %s", dim[[1L]], dim[[2L]], c("rows", "columns")[[major]])
+    words <- function(dim, major) {
+      sprintf("%.0f x %.0f, stored by %s", dim[[1L]], dim[[2L]], c("rows", "columns")[[major]])
+    }
     failure <- list(
       message = sprintf("the file has changed: %s is %s, and was %s when the matrix was opened", h5_place(m),
         words(now$dim, now$major), words(fields$dim, fields$major)),

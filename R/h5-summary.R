@@ -1,7 +1,8 @@
 # What there is in a matrix in a file, by one pass over it.
 
 summary.h5_matrix <- function(object, threads = NULL, memory = "64MiB", ...) {
-  found <- h5_stats(object, 1:2, c("sum", "min", "max", "nnz", "count"), na.rm = TRUE, threads = threads, memory = memory)
+  stats <- c("sum", "min", "max", "nnz", "count")
+  found <- h5_stats(object, 1:2, stats, na.rm = TRUE, threads = threads, memory = memory)
   lines <- if (ncol(object) > 0) found$columns else found$rows
   elements <- prod(dim(object))
   present <- sum(lines$count)
