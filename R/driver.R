@@ -164,8 +164,8 @@ run_drive <- function(run, until = Inf, settled = function() run$done >= run$n) 
       if (run$stopping) run$stop_until - .Call(ffi_clock)
     )
     events <- run$executor$poll(max(0, wait))
-    if (length(events) > 0L) run$workers$quiet <- NULL
     for (event in events) {
+      if (event$type != "heartbeat") run$workers$quiet <- NULL # hosts are heard of whatever their workers do
       run_take(run, event)
     }
     limits_enforce(run)

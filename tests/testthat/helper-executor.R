@@ -172,7 +172,7 @@ new_executor_script <- function(on, plan) {
     },
     interrupt = function(worker, element) note("interrupt", worker, element),
     signal = function(worker, number) note("signal", worker, number),
-    measure = function(worker, what) if (what == "memory") 0 else -1,
+    measure = function(worker, what) switch(what, memory = 0, stopped = worker %in% place$stopped, -1),
     guard = function(code) code,
     stop = function() {
       note("stop")

@@ -181,6 +181,25 @@ test_that("a silent worker that is heard of again goes on", {
   expect_identical(nrow(par_last()$workers), 1L)
 })
 
+test_that("a worker that was stopped is told of once, also while the heartbeats of its host go on", {
+  local_function("workers_told_after", 0)
+  heartbeat <- function(place) list(list(type = "heartbeat", worker = 1L))
+  on <- do.call(on_script, c(
+    list(1L, function(place) list(script_joined(1L, heartbeat = 60)), function(place) {
+      place$stopped <- 1L
+      list(script_done(place, 1L, 1))
+    }),
+    rep(list(heartbeat), 4)
+  ))
+  told <- 0L
+  got <- withCallingHandlers(run_script(4, on, batch = 4), regatta_message_stopped = function(m) {
+    told <<- told + 1L
+    invokeRestart("muffleMessage")
+  })
+  expect_identical(got, numbers_of(4))
+  expect_identical(told, 1L)
+})
+
 test_that("batches grow as those of the shared queue do, or have the size that was asked for", {
   # the setting, the batch before and its seconds, elements left, workers
   size <- function(...) .Call(get("ffi_driver_batch", asNamespace("regatta")), ...)
