@@ -1,6 +1,6 @@
-# Statistics of rows and columns of a matrix in a file, in one pass over it.
+# Statistics of rows and columns of a matrix in a file, in one pass over it; medians by panels.
 
-h5_stat_names <- c("sum", "mean", "var", "sd", "min", "max", "nnz", "count")
+h5_stat_names <- c("sum", "mean", "var", "sd", "min", "max", "nnz", "median", "count")
 
 h5_stats <- function(m, margin, stats = c("sum", "mean"), na.rm = FALSE, groups = NULL, rows = NULL,
                      columns = NULL, threads = NULL, memory = "64MiB", progress = FALSE) {
@@ -116,7 +116,7 @@ h5_totals <- function(m, axes, what, call) {
 h5_wanted <- function(stats) {
   c(
     any(c("sum", "mean") %in% stats), any(c("var", "sd") %in% stats),
-    any(c("min", "max") %in% stats), "nnz" %in% stats
+    any(c("min", "max") %in% stats), "nnz" %in% stats, "median" %in% stats
   )
 }
 
@@ -129,6 +129,7 @@ h5_table <- function(found, axes, k, what, m) {
     values <- if (stat == "sd") sqrt(found$var) else found[[stat]]
     if (stat != "count") values[unknown] <- NA_real_
     if (stat %in% c("var", "sd")) values[found$count < 2] <- NA_real_
+    if (stat == "median") values[found$count < 1] <- NA_real_
     if (!is.null(other$levels)) {
       values <- matrix(values, ncol = other$count, dimnames = list(NULL, other$levels))
       return(if (is.null(axis$chosen)) values else values[axis$chosen, , drop = FALSE])
@@ -169,6 +170,7 @@ h5_col_sds <- function(m, ...) h5_one(m, margin = 2L, stat = "sd", ...)
 h5_col_mins <- function(m, ...) h5_one(m, margin = 2L, stat = "min", ...)
 h5_col_maxs <- function(m, ...) h5_one(m, margin = 2L, stat = "max", ...)
 h5_col_nnz <- function(m, ...) h5_one(m, margin = 2L, stat = "nnz", ...)
+h5_col_medians <- function(m, ...) h5_one(m, margin = 2L, stat = "median", ...)
 h5_row_sums <- function(m, ...) h5_one(m, margin = 1L, stat = "sum", ...)
 h5_row_means <- function(m, ...) h5_one(m, margin = 1L, stat = "mean", ...)
 h5_row_vars <- function(m, ...) h5_one(m, margin = 1L, stat = "var", ...)
@@ -176,3 +178,4 @@ h5_row_sds <- function(m, ...) h5_one(m, margin = 1L, stat = "sd", ...)
 h5_row_mins <- function(m, ...) h5_one(m, margin = 1L, stat = "min", ...)
 h5_row_maxs <- function(m, ...) h5_one(m, margin = 1L, stat = "max", ...)
 h5_row_nnz <- function(m, ...) h5_one(m, margin = 1L, stat = "nnz", ...)
+h5_row_medians <- function(m, ...) h5_one(m, margin = 1L, stat = "median", ...)

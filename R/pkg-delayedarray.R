@@ -123,7 +123,7 @@ h5_seed_sparse <- function(x, index) {
 
 # `rows`, `cols`, `na.rm`, `center` and `useNames` are those of matrixStats.
 matrixgenerics_register <- function() {
-  stats <- c(Sums2 = "sum", Means2 = "mean", Mins = "min", Maxs = "max", Vars = "var", Sds = "sd")
+  stats <- c(Sums2 = "sum", Means2 = "mean", Mins = "min", Maxs = "max", Vars = "var", Sds = "sd", Medians = "median")
   for (name in names(stats)) {
     make <- if (name %in% c("Vars", "Sds")) matrixgenerics_spread else matrixgenerics_method
     delayedarray_set(paste0("col", name), "MatrixGenerics", make(2L, stats[[name]]))

@@ -11,6 +11,7 @@
 #include <regatta/r/host.hpp>
 
 #include "h5-list.hpp"
+#include "h5-median.hpp"
 #include "h5-r.hpp"
 #include "h5-read.hpp"
 #include "h5-sparse.hpp"
@@ -262,18 +263,37 @@ static Groups groups_of(SEXP groups, R_xlen_t axis, std::uint64_t extent) {
   return out;
 }
 
-static Wanted wanted_of(SEXP flags) {
+/* What R asks for, and where it goes: statistics of the first axis and of the second. */
+struct Asked {
+  Wanted wanted;
+  bool totals, medians; /* the passes that find it */
+  Results results[2];
+  bool given[2];
+  bool progress;
+  Results* of(int axis) { return given[axis] ? &results[axis] : nullptr; }
+};
+
+static Asked asked_of(SEXP flags) {
   const int* const flag = LOGICAL(flags);
-  return Wanted{flag[0] != 0, flag[1] != 0, flag[2] != 0, flag[3] != 0};
+  Asked asked;
+  asked.wanted = Wanted{flag[0] != 0, flag[1] != 0, flag[2] != 0, flag[3] != 0};
+  asked.medians = flag[4] != 0;
+  /* Medians come with counts, which may be all else that is asked for. */
+  asked.totals = !asked.medians || flag[0] || flag[1] || flag[2] || flag[3];
+  asked.given[0] = flag[5] != 0;
+  asked.given[1] = flag[6] != 0;
+  asked.progress = flag[7] != 0;
+  return asked;
 }
 
 /* The statistics that were computed; the vectors of others are empty. */
 static SEXP r_results(const Results& results) {
-  RList list({"sum", "mean", "var", "min", "max", "nnz", "count", "missing", "rounded"});
-  const std::vector<double>* const columns[] = {&results.sum,  &results.mean,    &results.var,   &results.low,
-                                                &results.high, &results.nonzero, &results.count, &results.missing};
-  for (R_xlen_t i = 0; i < 8; ++i) list.set(i, r_doubles(*columns[i]));
-  list.set(8, r_logical(results.rounded));
+  RList list({"sum", "mean", "var", "min", "max", "nnz", "median", "count", "missing", "rounded"});
+  const std::vector<double>* const columns[] = {&results.sum,     &results.mean,   &results.var,
+                                                &results.low,     &results.high,   &results.nonzero,
+                                                &results.median,  &results.count,  &results.missing};
+  for (R_xlen_t i = 0; i < 9; ++i) list.set(i, r_doubles(*columns[i]));
+  list.set(9, r_logical(results.rounded));
   return list.get();
 }
 
@@ -284,14 +304,15 @@ SEXP ffi_h5_stats(SEXP source, SEXP groups, SEXP wanted, SEXP threads, SEXP memo
     const Matrix matrix(from.path, from.name, from.plane, kept.get(), &from.shape);
     const Groups slow = groups_of(groups, 0, matrix.slow());
     const Groups fast = groups_of(groups, 1, matrix.fast());
-    const int* const flag = LOGICAL(wanted);
-    Results of_fast, of_slow;
-    const Limits limits = {threads_of(threads), REAL(memory)[0], flag[6] != 0};
-    const unsigned used = reduce(matrix, slow, fast, wanted_of(wanted), limits, flag[4] ? &of_fast : nullptr,
-                                 flag[5] ? &of_slow : nullptr);
+    Asked asked = asked_of(wanted);
+    const Limits limits = {threads_of(threads), REAL(memory)[0], asked.progress};
+    unsigned used = limits.threads;
+    if (asked.totals) used = reduce(matrix, slow, fast, asked.wanted, limits, asked.of(0), asked.of(1));
+    if (asked.medians) used = find_medians(matrix, slow, fast, limits, asked.of(0), asked.of(1));
     RList list({"fast", "slow", "threads"});
-    if (flag[4]) list.set(0, r_results(of_fast));
-    if (flag[5]) list.set(1, r_results(of_slow));
+    for (int k = 0; k < 2; ++k) {
+      if (asked.given[k]) list.set(k, r_results(asked.results[k]));
+    }
     list.set(2, r_numbers({used}));
     return list.get();
   });
@@ -312,14 +333,18 @@ SEXP ffi_h5_sparse_stats(SEXP source, SEXP others, SEXP extents, SEXP groups, SE
                                   static_cast<std::uint64_t>(REAL(extents)[1])};
     const Groups major = groups_of(groups, 0, size[0]);
     const Groups minor = groups_of(groups, 1, size[1]);
-    const int* const flag = LOGICAL(wanted);
-    Results of_major, of_minor;
-    const Limits limits = {threads_of(threads), REAL(memory)[0], flag[6] != 0};
-    reduce_sparse(where, size[0], size[1], major, minor, wanted_of(wanted), limits, flag[4] ? &of_major : nullptr,
-                  flag[5] ? &of_minor : nullptr);
+    Asked asked = asked_of(wanted);
+    const Limits limits = {threads_of(threads), REAL(memory)[0], asked.progress};
+    if (asked.totals) {
+      reduce_sparse(where, size[0], size[1], major, minor, asked.wanted, limits, asked.of(0), asked.of(1));
+    }
+    if (asked.medians) {
+      find_sparse_medians(where, size[0], size[1], major, minor, limits, asked.of(0), asked.of(1));
+    }
     RList list({"major", "minor"});
-    if (flag[4]) list.set(0, r_results(of_major));
-    if (flag[5]) list.set(1, r_results(of_minor));
+    for (int k = 0; k < 2; ++k) {
+      if (asked.given[k]) list.set(k, r_results(asked.results[k]));
+    }
     return list.get();
   });
 }

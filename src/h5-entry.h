@@ -38,7 +38,8 @@ SEXP ffi_h5_read(SEXP source, SEXP slow, SEXP fast, SEXP type, SEXP threads, SEX
 /* Statistics of rows, columns or both in one pass. `groups`: for each axis of the file, lines first, a list: NULL or
    the group of each index from 0, -1 for those that are left out; how many groups; NULL or, for one result of all
    groups, how often the indices of each count.
-   `wanted`: sum, var, range, nonzero; statistics of the fast index, of the slow one; progress. */
+   `wanted`: sum, var, range, nonzero, median; statistics of the fast index, of the slow one; progress. Medians take
+   passes of their own. */
 SEXP ffi_h5_stats(SEXP source, SEXP groups, SEXP wanted, SEXP threads, SEXP memory, SEXP cache);
 
 /* The same for a sparse matrix: its values, and the names of indices and pointers. In `extents`, `groups` and

@@ -1,17 +1,13 @@
 #ifdef REGATTA_WITH_HDF5
-#include "h5-sparse.hpp"
+#include "h5-entries.hpp"
 
-#include <algorithm>
 #include <functional>
 #include <memory>
-#include <utility>
 
 #include <regatta/core/for.hpp>
 #include <regatta/core/local.hpp>
 #include <regatta/core/pipeline.hpp>
 #include <regatta/core/progress.hpp>
-
-#include "h5-number.hpp"
 
 /* Statistics of sparse matrices. The entries are cut into pieces of whole chunks; a piece is decoded and
    added up by one thread, and pieces are merged in their order. */
@@ -21,110 +17,10 @@ namespace h5 {
 
 namespace {
 
-/* A piece has at least that many entries, so that what a merge costs is little. */
-const std::uint64_t piece_entries = 131072;
-
-/* Entry of no cell: its row or column was not chosen. */
-const std::size_t nowhere = static_cast<std::size_t>(-1);
-
-/* Elements of a vector, from the first number to the one before the second. */
-typedef std::pair<std::uint64_t, std::uint64_t> Stretch;
-
-/* A vector of the file, read in stretches. */
-class Column {
- public:
-  Column(const std::string& path, const std::string& name, Cache* cache, const Shape* before = nullptr)
-      : matrix_(path, name, {}, cache, before) {
-    if (matrix_.facts().extents.size() != 1) {
-      throw failure(place(path, name) + " is no vector, as a sparse matrix has", path, name);
-    }
-  }
-  const Matrix& matrix() const { return matrix_; }
-  std::uint64_t size() const { return matrix_.fast(); }
-
-  /* Finds where elements are: those of stretches from `first` to `second`, which rise. */
-  Located locate(const std::vector<Stretch>& stretches) const {
-    const std::uint64_t line = 0, tile = matrix_.tile_fast();
-    std::vector<std::uint64_t> tiles;
-    for (const Stretch& one : stretches) {
-      for (std::uint64_t k = one.first / tile; k * tile < one.second; ++k) {
-        if (tiles.empty() || tiles.back() < k) tiles.push_back(k);
-      }
-    }
-    if (tiles.empty()) tiles.push_back(0);
-    return matrix_.locate(Tiles{&line, 1}, Tiles{tiles.data(), tiles.size()});
-  }
-
-  /* So many elements can be located at a time. */
-  std::uint64_t most() const {
-    std::uint64_t elements;
-    return __builtin_mul_overflow(most_located, matrix_.tile_fast(), &elements) ? UINT64_MAX : elements;
-  }
-
-  /* Calls take(data, first, count) for the elements from `begin` to `end`, tile by tile. */
-  template <class Take>
-  void read(const Located& tiles, std::uint64_t begin, std::uint64_t end, Scratch& scratch, Take take) const {
-    const std::size_t bytes = size_of(matrix_.type());
-    while (begin < end) {
-      const Tile tile = tiles.read(0, begin / matrix_.tile_fast(), scratch);
-      const std::uint64_t stop = std::min<std::uint64_t>(end, tile.fast_at + tile.fast);
-      take(tile.data + static_cast<std::size_t>(begin - tile.fast_at) * bytes, begin,
-           static_cast<std::size_t>(stop - begin));
-      begin = stop;
-    }
-  }
-
-  /* The same as whole numbers. One below zero becomes one that is too large for any matrix. */
-  void read_whole(const Located& tiles, std::uint64_t begin, std::uint64_t end, Scratch& scratch,
-                  std::vector<std::uint64_t>* to) const {
-    to->resize(static_cast<std::size_t>(end - begin));
-    read(tiles, begin, end, scratch, [&](const unsigned char* data, std::uint64_t first, std::size_t count) {
-      std::uint64_t* const out = to->data() + (first - begin);
-      with_type(matrix_.type(), [&](auto type) {
-        using T = decltype(type);
-        for (std::size_t k = 0; k < count; ++k) out[k] = whole(element_at<T>(data, k));
-      });
-    });
-  }
-
- private:
-  template <class T>
-  static std::uint64_t whole(T value) {
-    return static_cast<std::uint64_t>(value);
-  }
-  static std::uint64_t whole(Half value) { return whole(static_cast<double>(value)); }
-  static std::uint64_t whole(float value) { return whole(static_cast<double>(value)); }
-  static std::uint64_t whole(double value) {
-    return value >= 0.0 && value < 9007199254740992.0 ? static_cast<std::uint64_t>(value) : UINT64_MAX;
-  }
-
-  Matrix matrix_;
-};
-
-std::vector<std::uint64_t> read_pointers(const SparseNames& names, std::uint64_t entries) {
-  const Column column(names.path, names.pointers, names.cache);
-  std::vector<std::uint64_t> pointers, part;
-  Scratch scratch;
-  for (std::uint64_t begin = 0, end; begin < column.size(); begin = end) {
-    end = begin + std::min(column.most(), column.size() - begin);
-    column.read_whole(column.locate({Stretch(begin, end)}), begin, end, scratch, &part);
-    pointers.insert(pointers.end(), part.begin(), part.end());
-  }
-  const bool fine = !pointers.empty() && pointers.front() == 0 && pointers.back() == entries &&
-                    std::is_sorted(pointers.begin(), pointers.end());
-  if (!fine) {
-    throw failure(place(names.path, names.pointers) + " does not begin at 0, rise, and end at the " +
-                      std::to_string(entries) + " entries that there are",
-                  names.path, names.pointers);
-  }
-  return pointers;
-}
-
 /* What one thread works with. */
 struct Desk {
-  Scratch data, indices;
-  std::vector<unsigned char> values;
-  std::vector<std::uint64_t> minor, sorted;
+  EntryScratch read;
+  std::vector<std::uint64_t> sorted;
   std::vector<std::size_t> major_cell, minor_cell;
 };
 
@@ -169,10 +65,6 @@ std::vector<std::int64_t> sizes_of(const Groups& groups, std::uint64_t extent) {
     if (group >= 0) ++sizes[static_cast<std::size_t>(group)];
   }
   return sizes;
-}
-
-inline int group_of(const Groups& groups, std::size_t k) {
-  return groups.of.empty() ? 0 : groups.of[k];
 }
 
 inline std::uint64_t square_of(std::int64_t x) {
@@ -234,38 +126,6 @@ void add_entries(const unsigned char* values, const std::vector<std::size_t>& ce
   if (wanted.var) add_squares<T>(values, cells, totals);
 }
 
-[[noreturn]] void fail_twice(const SparseNames& names) {
-  throw failure(place(names.path, names.indices) + " has the same index twice in a row or column",
-                names.path, names.indices);
-}
-
-[[noreturn]] void fail_outside(const SparseNames& names, std::uint64_t entry, std::uint64_t minors) {
-  throw failure("entry " + std::to_string(entry + 1) + " of " + place(names.path, names.indices) +
-                    " is outside of the " + std::to_string(minors) + " that the matrix has",
-                names.path, names.indices);
-}
-
-/* The three vectors, if they fit together. */
-struct SparseFile {
-  SparseFile(const SparseNames& names, std::uint64_t majors)
-      : data(names.path, names.data, names.cache, &names.shape),
-        indices(names.path, names.indices, names.cache) {
-    if (data.size() != indices.size()) {
-      throw failure(place(names.path, names.data) + " has " + std::to_string(data.size()) + " entries, `" +
-                        names.indices + "` has " + std::to_string(indices.size()),
-                    names.path, names.data);
-    }
-    pointers = read_pointers(names, data.size());
-    if (pointers.size() - 1 != majors) {
-      throw failure(place(names.path, names.pointers) + " is for " + std::to_string(pointers.size() - 1) +
-                        " rows or columns, the shape says " + std::to_string(majors),
-                    names.path, names.pointers);
-    }
-  }
-  const Column data, indices;
-  std::vector<std::uint64_t> pointers;
-};
-
 /* What is not stored is zero. */
 template <class Class>
 void add_zeros(const std::vector<std::int64_t>& sizes, std::size_t cells_each, const Wanted& wanted,
@@ -283,23 +143,22 @@ template <class T>
 class Reduction {
  public:
   typedef ClassOf<T> Class;
-  Reduction(const SparseNames& names, const Column& data, const Column& indices,
-            const std::vector<std::uint64_t>& pointers, std::uint64_t minors, const Groups& major,
+  Reduction(const SparseNames& names, const SparseFile& file, std::uint64_t minors, const Groups& major,
             const Groups& minor, const Wanted& wanted)
-      : names_(names), data_(data), indices_(indices), pointers_(pointers),
-        minors_(static_cast<std::size_t>(minors)), major_(major), minor_(minor), wanted_(wanted) {}
+      : names_(names), file_(file), pointers_(file.pointers), minors_(static_cast<std::size_t>(minors)),
+        major_(major), minor_(minor), wanted_(wanted) {}
 
   void run(const Limits& limits, Results* of_major, Results* of_minor) {
     const std::size_t majors = pointers_.size() - 1;
     Totals<Class> by_major, by_minor;
     if (of_major) by_major.begin(majors * minor_.count, wanted_);
     if (of_minor) by_minor.begin(minors_ * major_.count, wanted_);
-    const std::uint64_t chunk = data_.matrix().tile_fast();
+    const std::uint64_t size = file_.data.size(), chunk = file_.data.matrix().tile_fast();
     const std::uint64_t least =
         std::max<std::uint64_t>(piece_entries, of_minor ? minors_ * major_.count / 2 : 0);
     const std::uint64_t step = (least + chunk - 1) / chunk * chunk;
-    const std::uint64_t pieces = (data_.size() + step - 1) / step;
-    const std::uint64_t together = std::max<std::uint64_t>(1, std::min(data_.most(), indices_.most()) / step);
+    const std::uint64_t pieces = (size + step - 1) / step;
+    const std::uint64_t together = std::max<std::uint64_t>(1, file_.most() / step);
     PerThread<Desk> desks;
     std::unique_ptr<ProgressBar> bar(limits.progress ? new ProgressBar(pieces) : nullptr);
     Spanning spanning;
@@ -318,20 +177,18 @@ class Reduction {
     for (std::uint64_t from = 0; from < pieces; from += together) {
       std::uint64_t next = from;
       const std::uint64_t stop = std::min(pieces, from + together);
-      const std::vector<Stretch> here = {Stretch(from * step, std::min(stop * step, data_.size()))};
-      const Located data = data_.locate(here), indices = indices_.locate(here);
-      const unsigned threads = std::min(data.threads(limits.threads), indices.threads(limits.threads));
+      const SparseFile::Places places = file_.locate({Entries(from * step, std::min(stop * step, size))});
       parallelPipeline<Piece<Class>>(
           [&](Piece<Class>& piece) {
             piece.begin = next * step;
             return next++ < stop;
           },
           [&](Piece<Class>& piece) {
-            make(data, indices, std::min(piece.begin + step, data_.size()), of_major != nullptr, of_minor != nullptr,
-                 desks.local(), &piece);
+            make(places, std::min(piece.begin + step, size), of_major != nullptr, of_minor != nullptr, desks.local(),
+                 &piece);
             if (bar) ++*bar;
           },
-          merge, 0, std::min(threads, fitting_threads(limits, step, of_minor != nullptr)));
+          merge, 0, std::min(places.threads(limits.threads), fitting_threads(limits, step, of_minor != nullptr)));
     }
     for (std::size_t major : spanning.found()) find_twice(major, limits.threads);
     if (of_major && majors > 0) add_zeros(sizes_of(minor_, minors_), majors, wanted_, &by_major);
@@ -343,7 +200,7 @@ class Reduction {
  private:
   unsigned fitting_threads(const Limits& limits, std::uint64_t step, bool minor) const {
     const double entry = sizeof(T) + 3 * 8.0;
-    const double each = static_cast<double>(data_.matrix().memory() + indices_.matrix().memory()) +
+    const double each = static_cast<double>(file_.data.matrix().memory() + file_.indices.matrix().memory()) +
                         entry * static_cast<double>(step) +
                         (minor ? 4.0 * 40.0 * static_cast<double>(minors_ * major_.count) : 0.0);
     const double most = std::max(1.0, limits.memory / each);
@@ -351,18 +208,12 @@ class Reduction {
   }
 
   /* Where each entry counts, and what they come to. */
-  void make(const Located& data, const Located& indices, std::uint64_t end, bool by_major, bool by_minor, Desk& desk,
+  void make(const SparseFile::Places& places, std::uint64_t end, bool by_major, bool by_minor, Desk& desk,
             Piece<Class>* piece) const {
     const std::uint64_t begin = piece->begin;
     const std::size_t count = static_cast<std::size_t>(end - begin);
-    desk.values.resize(std::max(desk.values.size(), count * sizeof(T)));
-    data_.read(data, begin, end, desk.data, [&](const unsigned char* from, std::uint64_t first, std::size_t n) {
-      std::memcpy(desk.values.data() + (first - begin) * sizeof(T), from, n * sizeof(T));
-    });
-    indices_.read_whole(indices, begin, end, desk.indices, &desk.minor);
-    /* The last major index that begins at `begin` or before has the entry, as empty ones begin there too. */
-    const auto after = std::upper_bound(pointers_.begin(), pointers_.end(), begin);
-    const std::size_t first = static_cast<std::size_t>(after - pointers_.begin()) - 1;
+    read_entries(file_, places, begin, end, desk.read);
+    const std::size_t first = file_.major_of(begin);
     std::size_t now = first, from = 0;
     piece->head.major = nowhere;
     const auto end_line = [&](std::size_t to) {
@@ -377,7 +228,7 @@ class Reduction {
         from = k;
         while (pointers_[now + 1] <= begin + k) ++now;
       }
-      const std::uint64_t index = desk.minor[k];
+      const std::uint64_t index = desk.read.minor[k];
       if (index >= minors_) {
         fail_outside(names_, begin + k, minors_);
       }
@@ -393,19 +244,19 @@ class Reduction {
     end_line(count);
     if (by_major) {
       piece->major.begin((now - first + 1) * minor_.count, wanted_);
-      add_entries<T>(desk.values.data(), desk.major_cell, wanted_, &piece->major);
+      add_entries<T>(desk.read.values.data(), desk.major_cell, wanted_, &piece->major);
     }
     if (by_minor) {
       piece->minor.begin(minors_ * major_.count, wanted_);
-      add_entries<T>(desk.values.data(), desk.minor_cell, wanted_, &piece->minor);
+      add_entries<T>(desk.read.values.data(), desk.minor_cell, wanted_, &piece->minor);
     }
   }
 
   /* Entries of a major index, in which no minor one may be twice: sums would be right, all else would not. Of most
      files indices rise. */
   Line line_of(Desk& desk, std::size_t major, std::size_t from, std::size_t to) const {
-    const auto begin = desk.minor.begin() + static_cast<std::ptrdiff_t>(from);
-    const auto end = desk.minor.begin() + static_cast<std::ptrdiff_t>(to);
+    const auto begin = desk.read.minor.begin() + static_cast<std::ptrdiff_t>(from);
+    const auto end = desk.read.minor.begin() + static_cast<std::ptrdiff_t>(to);
     const bool rises = std::adjacent_find(begin, end, std::greater_equal<std::uint64_t>()) == end;
     if (!rises) {
       desk.sorted.assign(begin, end);
@@ -425,8 +276,8 @@ class Reduction {
     PerThread<Scratch> scratches;
     const std::uint64_t end = pointers_[major + 1];
     for (std::uint64_t from = pointers_[major], to; from < end; from = to) {
-      to = from + std::min(indices_.most(), end - from);
-      const Located located = indices_.locate({Stretch(from, to)});
+      to = from + std::min(file_.indices.most(), end - from);
+      const Located located = file_.indices.locate({Entries(from, to)});
       std::uint64_t next = from;
       parallelPipeline<Part>(
           [&](Part& part) {
@@ -434,7 +285,7 @@ class Reduction {
             part.end = next += std::min(piece_entries, to - next);
             return part.begin < to;
           },
-          [&](Part& part) { indices_.read_whole(located, part.begin, part.end, scratches.local(), &part.minor); },
+          [&](Part& part) { file_.indices.read_whole(located, part.begin, part.end, scratches.local(), &part.minor); },
           [&](const Part& part) {
             for (std::uint64_t index : part.minor) {
               /* Somebody may have written to the file since they were added up. */
@@ -448,7 +299,7 @@ class Reduction {
   }
 
   const SparseNames& names_;
-  const Column &data_, &indices_;
+  const SparseFile& file_;
   const std::vector<std::uint64_t>& pointers_;
   const std::size_t minors_;
   const Groups &major_, &minor_;
@@ -462,8 +313,7 @@ void reduce_sparse(const SparseNames& names, std::uint64_t majors, std::uint64_t
                    Results* of_major, Results* of_minor) {
   const SparseFile file(names, majors);
   with_type(file.data.matrix().type(), [&](auto type) {
-    Reduction<decltype(type)>(names, file.data, file.indices, file.pointers, minors, major, minor, wanted)
-        .run(limits, of_major, of_minor);
+    Reduction<decltype(type)>(names, file, minors, major, minor, wanted).run(limits, of_major, of_minor);
   });
 }
 
@@ -523,16 +373,17 @@ void read_sparse(const SparseNames& names, std::uint64_t majors, std::uint64_t m
   };
   PerThread<Reader> readers;
   const auto stretch = [&](const Run& run) {
-    return Stretch(file.pointers[chosen(run.first)], file.pointers[chosen(run.first + run.count - 1) + 1]);
+    return Entries(file.pointers[chosen(run.first)], file.pointers[chosen(run.first + run.count - 1) + 1]);
   };
-  const auto read_run = [&](const Located& data, const Located& indices, std::size_t i) {
+  const auto read_run = [&](const SparseFile::Places& places, std::size_t i) {
     Reader& reader = readers.local();
     Found& out = found[i];
     out.rounded = false;
     const std::uint64_t begin = stretch(runs[i]).first, end = stretch(runs[i]).second;
-    file.indices.read_whole(indices, begin, end, reader.indices, &reader.minor);
+    file.indices.read_whole(places.indices, begin, end, reader.indices, &reader.minor);
     reader.values.resize(static_cast<std::size_t>(end - begin));
-    file.data.read(data, begin, end, reader.data, [&](const unsigned char* from, std::uint64_t first, std::size_t count) {
+    file.data.read(places.data, begin, end, reader.data,
+                   [&](const unsigned char* from, std::uint64_t first, std::size_t count) {
       with_type(file.data.matrix().type(), [&](auto type) {
         using T = decltype(type);
         for (std::size_t k = 0; k < count; ++k) {
@@ -562,16 +413,14 @@ void read_sparse(const SparseNames& names, std::uint64_t majors, std::uint64_t m
       out.entries.push_back(out.index.size() - before);
     }
   };
-  const std::uint64_t most = std::min(file.data.most(), file.indices.most());
   for (std::size_t from = 0, to; from < runs.size(); from = to) {
-    std::vector<Stretch> here;
+    std::vector<Entries> here;
     for (to = from; to < runs.size(); ++to) {
-      if (to > from && stretch(runs[to]).second - here[0].first > most) break;
+      if (to > from && stretch(runs[to]).second - here[0].first > file.most()) break;
       here.push_back(stretch(runs[to]));
     }
-    const Located data = file.data.locate(here), indices = file.indices.locate(here);
-    parallelFor(from, to, [&](std::size_t i) { read_run(data, indices, i); },
-                std::min(data.threads(threads), indices.threads(threads)));
+    const SparseFile::Places places = file.locate(here);
+    parallelFor(from, to, [&](std::size_t i) { read_run(places, i); }, places.threads(threads));
   }
   part->rounded = false;
   part->pointers.assign(1, 0.0);

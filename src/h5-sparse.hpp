@@ -24,6 +24,10 @@ void reduce_sparse(const SparseNames& names, std::uint64_t majors, std::uint64_t
                    const Groups& major, const Groups& minor, const Wanted& wanted, const Limits& limits,
                    Results* of_major, Results* of_minor);
 
+/* Medians of the same. */
+void find_sparse_medians(const SparseNames& names, std::uint64_t majors, std::uint64_t minors, const Groups& major,
+                         const Groups& minor, const Limits& limits, Results* of_major, Results* of_minor);
+
 /* Columns of a sparse matrix in memory, if majors are its columns: where each begins in the other two, at
    0 the first, one more at the end. */
 struct SparsePart {

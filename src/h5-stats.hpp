@@ -21,8 +21,8 @@ struct Groups {
 
 /* Statistics of each index of an axis, for each group of the other one: index first. */
 struct Results {
-  std::vector<double> sum, mean, var, low, high, nonzero, count, missing;
-  bool rounded;
+  std::vector<double> sum, mean, var, low, high, nonzero, median, count, missing;
+  bool rounded = false;
 };
 
 struct Limits {

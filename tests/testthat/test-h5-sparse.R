@@ -128,13 +128,14 @@ sparse_file <- function(name) {
   file.path(files, name)
 }
 
-all_stats <- c("sum", "mean", "var", "sd", "min", "max", "nnz", "count")
+all_stats <- c("sum", "mean", "var", "sd", "min", "max", "nnz", "median", "count")
 
 dense_stats <- function(x) {
   each <- function(f) unname(apply(x + 0, 1L, f))
   data.frame(
     sum = each(sum), mean = each(mean), var = each(stats::var), sd = each(stats::sd), min = each(min),
-    max = each(max), nnz = each(function(v) sum(v != 0)) + 0, count = each(length) + 0
+    max = each(max), nnz = each(function(v) sum(v != 0)) + 0, median = each(stats::median) + 0,
+    count = each(length) + 0
   )
 }
 
