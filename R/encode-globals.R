@@ -101,7 +101,7 @@ globals_scan <- function(found, x, env) {
   used <- globals_names(x, env)
   for (name in used$names) globals_add(found, name, env)
   # What is not certainly the code's own, and stands for something of the session.
-  known <- names_of(x)
+  known <- names_of(if (is.function(x)) x else as.function(list(x)))
   for (name in setdiff(known$values, used$names)) if (is_of_session(name, env)) globals_add(found, name, env)
   for (name in setdiff(known$functions, c(used$names, known$values))) {
     if (is_of_session(name, env, "function")) globals_add(found, name, env)
@@ -141,8 +141,6 @@ globals_seen <- function(found, x) {
   if (!known) assign(address, TRUE, envir = found$seen)
   known
 }
-
-is_workspace_function <- function(name) has_function(globalenv(), name)
 
 # `...` of a function around the code. What nobody has looked at yet is evaluated, as other arguments are that
 # the code names; one that fails does so where it is used, if it is.
@@ -389,11 +387,17 @@ globals_analyse <- function(x, env) {
   )
 }
 
-# Functions by which code comes at variables that it does not name, and the variable that is the workspace itself.
+# Functions that give environments, or evaluate code in one, and the variable that is the workspace itself.
+names_places <- c(
+  ".GlobalEnv", "globalenv", "global_env", "environment", "current_env", "caller_env", "fn_env", "parent.frame",
+  "parent.env", "env_parent", "topenv", "sys.function", "sys.frame", "sys.frames", "as.environment", "pos.to.env",
+  "eval.parent"
+)
+
+# Functions by which code comes at variables that it does not name.
 looks_up <- c(
-  "get", "get0", "mget", "exists", "dynGet", "eval", "evalq", "eval.parent", ".GlobalEnv", "globalenv", "environment",
-  "as.environment", "pos.to.env", "topenv", "parent.env", "parent.frame", "sys.frame", "sys.frames", "sys.function",
-  "env_get", "env_get_list", "env_has", "global_env", "current_env", "caller_env", "eval_tidy", "eval_bare"
+  names_places, "get", "get0", "mget", "exists", "dynGet", "env_get", "env_get_list", "env_has", "eval", "evalq",
+  "eval_tidy", "eval_bare"
 )
 
 # Functions that take a variable by a string, or code.

@@ -45,6 +45,8 @@ test_that("code among elements, arguments and variables counts, and what is not 
   }
   expect_sent(function(e) eval(e), expression(rg_k, 1))
   expect_sent(function(e) eval(e), list(quote(rg_k)))
+  late <- quote((function(i) { h <- function() { v <- rg_k; rg_k <- 3; v }; h() })(1))
+  expect_sent(function(e) do.call(with, list(list(), e)), list(late))
   expect_sent(function(i, e) eval(e), args = list(e = quote(rg_k)))
   expect_sent(function(i) eval(rg_code))
   expect_sent(function(i) eval(rg_models$a))
