@@ -102,7 +102,7 @@ message_checkpoint <- function(folder, found, n, before, damaged) {
     "Checkpoint %s: %.0f of %.0f elements%s are done and do not run again.", quoted(folder), found, n, which
   )
   if (damaged > 0) text <- paste(text, sprintf("%s of it are damaged and were left out.", format_bytes(damaged)))
-  condition_checkpoint(text, folder, found = found, n = n, damaged = damaged)
+  new_message("regatta_message_checkpoint", text, folder = folder, found = found, n = n, damaged = damaged)
 }
 
 # `index`: of elements whose values were found and cannot be read.
@@ -111,12 +111,5 @@ message_checkpoint_lost <- function(folder, index) {
     "Checkpoint %s: the values of %.0f of these are damaged, those of %s. They run again.", quoted(folder),
     length(index), paste(utils::head(index, 10L), collapse = ", ")
   )
-  condition_checkpoint(text, folder, index = index)
-}
-
-condition_checkpoint <- function(text, folder, ...) {
-  structure(
-    list(message = paste0(text, "\n"), call = NULL, folder = folder, ...),
-    class = c("regatta_message_checkpoint", "regatta_message", "message", "condition")
-  )
+  new_message("regatta_message_checkpoint", text, folder = folder, index = index)
 }

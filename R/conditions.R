@@ -18,6 +18,13 @@ new_warning <- function(class, message, ..., call = NULL) {
   )
 }
 
+new_message <- function(class, message, ...) {
+  structure(
+    list(message = paste0(message, "\n"), ..., call = NULL),
+    class = c(class, "regatta_message", "message", "condition")
+  )
+}
+
 conditionMessage.regatta_error <- function(c) {
   paste(c(c[["message"]], c[["body"]], c[["advice"]]), collapse = "\n")
 }
@@ -425,33 +432,24 @@ warning_fork <- function(host) {
 message_waiting <- function(seconds, reason) {
   message <- paste0(
     "No worker has been there for ", format_seconds(seconds), if (nzchar(reason)) ": ", reason,
-    ". The call goes on when one comes; Ctrl-C ends it.\n"
+    ". The call goes on when one comes; Ctrl-C ends it."
   )
-  structure(
-    list(message = message, call = NULL, seconds = seconds, reason = reason),
-    class = c("regatta_message_waiting", "regatta_message", "message", "condition")
-  )
+  new_message("regatta_message_waiting", message, seconds = seconds, reason = reason)
 }
 
 message_stopped <- function(worker, row) {
   place <- if (is.na(row$host)) "" else paste(" on", row$host)
   message <- sprintf(paste0(
     "Worker %d (pid %s%s) was stopped by a signal and is waited for. `kill -CONT %s` has it go on, `kill -KILL %s` ",
-    "ends it, and `par_control(timeout = )` ends such elements.\n"
+    "ends it, and `par_control(timeout = )` ends such elements."
   ), worker, format_pid(row$pid), place, format_pid(row$pid), format_pid(row$pid))
-  structure(
-    list(message = message, call = NULL, worker = worker, pid = row$pid, host = row$host),
-    class = c("regatta_message_stopped", "regatta_message", "message", "condition")
-  )
+  new_message("regatta_message_stopped", message, worker = worker, pid = row$pid, host = row$host)
 }
 
 message_pool <- function(host) {
   message <- paste0(
     "Workers come from a fork server: ", host, " is not to be forked. They do not inherit the session; what the ",
-    "code needs of it is found and sent. `options(regatta.fork = TRUE)` forks it all the same.\n"
+    "code needs of it is found and sent. `options(regatta.fork = TRUE)` forks it all the same."
   )
-  structure(
-    list(message = message, call = NULL, host = host),
-    class = c("regatta_message_pool", "regatta_message", "message", "condition")
-  )
+  new_message("regatta_message_pool", message, host = host)
 }

@@ -261,9 +261,7 @@ cluster_prepare <- function(pool) {
   pool$settings <- settings_take(whole = FALSE)
   pool$packed <- lapply(c(near = TRUE, far = FALSE), function(near) {
     if (any(pool$alive & local == near)) {
-      packed <- closure_pack(job, if (near) share_from(plan$control) else Inf, near, attached = job$packages)
-      if (packed$connections) refuse_connections(plan$replay, job$variables)
-      packed
+      job_closure(job, plan$replay, if (near) share_from(plan$control) else Inf, near)
     }
   })
 }

@@ -37,10 +37,18 @@ connections_used <- function(replay, variables) {
   unique(c(places, if (any(vapply(given, is_ours, NA))) "an argument or element"))
 }
 
+# What closure_pack() returns. Code that uses a connection of the session is refused; on another host, where `replay`
+# is NULL, the session has looked for them.
+job_closure <- function(job, replay, min = Inf, near = is.finite(min)) {
+  packed <- closure_pack(job, min, near, attached = job$packages)
+  if (packed$connections && !is.null(replay)) refuse_connections(replay, job$variables)
+  packed
+}
+
 # For workers that read the memory of this process: what closure_pack() returns, to be kept as long as they
 # may, and its bytes as one `stream`.
-job_pack <- function(job) {
-  packed <- closure_pack(job, share_from(job$control), near = TRUE, attached = job$packages)
+job_pack <- function(job, replay) {
+  packed <- job_closure(job, replay, share_from(job$control), near = TRUE)
   packed$stream <- send_handles(TRUE, serialize(packed$bytes, NULL, xdr = FALSE))
   packed
 }

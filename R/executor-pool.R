@@ -38,8 +38,7 @@ new_executor.regatta_cluster <- function(on, plan) {
 pool_code <- function(pool, plan, base) {
   job <- job_of(plan)
   job$settings <- settings_since(base, near = TRUE)
-  packed <- job_pack(job)
-  if (packed$connections) refuse_connections(plan$replay, job$variables)
+  packed <- job_pack(job, plan$replay)
   failed <- .Call(ffi_fork_pool_code, pool, packed$stream)
   if (failed != 0L) {
     signal_error(error_start(plan$workers, .Call(ffi_system_message, failed)))

@@ -196,7 +196,7 @@ agent_run <- function(agent, message) {
       job <- job_unpack(list(body = link_unpack(message$job), packages = message$packages))
       job$share <- message$share
       job$settings <- message$settings
-      run$packed <- job_pack(job)
+      run$packed <- job_pack(job, NULL)
       NULL
     },
     error = conditionMessage

@@ -191,9 +191,7 @@ remote_beats <- function(run) {
 remote_job <- function(run) {
   if (is.null(run$job)) {
     job <- job_of(run$plan)
-    packed <- closure_pack(job, attached = job$packages)
-    if (packed$connections) refuse_connections(run$plan$replay, job$variables)
-    bytes <- packed$bytes
+    bytes <- job_closure(job, run$plan$replay)$bytes
     run$packages <- bytes$packages
     run$job <- link_pack(bytes$body)
   }

@@ -28,12 +28,7 @@ names_of <- function(x) {
   names
 }
 
-# Functions that give environments, and those that evaluate code which is an object.
-names_places <- c(
-  ".GlobalEnv", "globalenv", "global_env", "environment", "current_env", "caller_env", "fn_env", "parent.frame",
-  "parent.env", "env_parent", "topenv", "sys.function", "sys.frame", "sys.frames", "as.environment", "pos.to.env",
-  "eval.parent"
-)
+# Functions that evaluate code which is an object.
 names_evaluators <- c("eval", "evalq", "eval_tidy", "eval_bare", "with", "within", "local")
 
 names_collect <- function(found, all) {
@@ -113,7 +108,7 @@ names_call <- function(x, own, found, depth) {
   head <- x[[1L]]
   name <- if (is.symbol(head) || is.character(head)) as.character(head)[[1L]] else ""
   if (name == "") {
-    own_after <- names_walk(head, own, found, depth)
+    names_walk(head, own, found, depth)
   } else if (!name %in% own$functions) {
     names_note(found, "functions", name)
     if (name %in% c("...elt", "...length", "...names") && !"..." %in% own$vars) names_note(found, "values", "...")

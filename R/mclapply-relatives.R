@@ -50,15 +50,12 @@ mcmapply_over <- function(FUN, dots, more, SIMPLIFY, USE.NAMES, given, call) {
 
 # The record of a run keeps these two functions with what they were made from, which is not the
 # result. FUN sees a call as in mapply() and lapply(): with names in place of the data.
-
 mapply_caller <- function(FUN, dots, more) {
   force(list(FUN, more))
-  lengths <- lengths(dots)
-  vectors <- element_calls(dots, quote(dots))
+  pick <- mapply_picker(lengths(dots))
   further <- element_calls(more, quote(more))
   from_base(function(i, scene) {
-    picked <- vectors
-    for (k in seq_along(vectors)) picked[[k]] <- call("[[", vectors[[k]], (i - 1L) %% lengths[[k]] + 1L)
+    picked <- pick(i)
     scene$depth <- sys.nframe() + 1L # below do.call()
     do.call(forceAndCall, c(length(picked), quote(FUN), picked, further), envir = environment())
   })

@@ -25,14 +25,23 @@ par_mapply <- function(FUN, ..., MoreArgs = NULL, SIMPLIFY = TRUE, USE.NAMES = T
 # arguments are evaluated before it begins: what it keeps of them would hold all the elements otherwise.
 mapply_element <- function(FUN, dots, more) {
   force(FUN)
-  lengths <- lengths(dots)
   more <- protect_language(more)
-  vectors <- element_calls(dots, quote(dots))
+  pick <- mapply_picker(lengths(dots))
   from_base(function(i) {
-    picked <- vectors
-    for (k in seq_along(vectors)) picked[[k]] <- call("[[", vectors[[k]], (i - 1L) %% lengths[[k]] + 1L)
+    picked <- pick(i)
     do.call(forceAndCall, c(length(picked), FUN, picked, more))
   })
+}
+
+# A function of the number of an element, which gives the arguments of its call, unevaluated: dots[[1L]][[i]] and so on.
+# It holds no data.
+mapply_picker <- function(lengths) {
+  vectors <- element_calls(lengths, quote(dots))
+  function(i) {
+    picked <- vectors
+    for (k in seq_along(vectors)) picked[[k]] <- call("[[", vectors[[k]], (i - 1L) %% lengths[[k]] + 1L)
+    picked
+  }
 }
 
 # list(x[[1L]], name = x[[2L]]), unevaluated, for the elements of a list.

@@ -179,24 +179,32 @@ SEXP ffi_encode_words(SEXP stream, SEXP names, SEXP slots, SEXP longest) {
   return which;
 }
 
-static void look_at_class(const name_table *table, SEXP names, int *found) {
+static void visit_names(SEXP names, void (*visit)(SEXP name, void *data), void *data) {
   if (TYPEOF(names) != STRSXP) return;
-  for (R_xlen_t i = 0; i < XLENGTH(names); i++) {
-    SEXP name = STRING_ELT(names, i);
-    mark(table, CHAR(name), LENGTH(name), found);
-  }
+  for (R_xlen_t i = 0; i < XLENGTH(names); i++) visit(STRING_ELT(names, i), data);
 }
 
-static void look_at_value(const name_table *table, SEXP value, int *found) {
+/* Calls `visit` with each class of `value` and of its elements, and with the package of each S4 class. */
+static void visit_classes(SEXP value, void (*visit)(SEXP name, void *data), void *data) {
   if (Rf_isObject(value)) {
     SEXP names = PROTECT(Rf_getAttrib(value, R_ClassSymbol));
-    look_at_class(table, names, found);
-    look_at_class(table, Rf_getAttrib(names, R_PackageSymbol), found);
+    visit_names(names, visit, data);
+    visit_names(Rf_getAttrib(names, R_PackageSymbol), visit, data);
     UNPROTECT(1);
   }
   if (TYPEOF(value) != VECSXP) return;
   R_CheckStack();
-  for (R_xlen_t i = 0; i < XLENGTH(value); i++) look_at_value(table, VECTOR_ELT(value, i), found);
+  for (R_xlen_t i = 0; i < XLENGTH(value); i++) visit_classes(VECTOR_ELT(value, i), visit, data);
+}
+
+typedef struct {
+  name_table table;
+  int *found;
+} name_search;
+
+static void mark_class(SEXP name, void *data) {
+  name_search *search = data;
+  mark(&search->table, CHAR(name), LENGTH(name), search->found);
 }
 
 /* Which of `names` are classes of `value` or of elements of it, or packages of S4 classes of these. Attributes are not
@@ -204,8 +212,8 @@ static void look_at_value(const name_table *table, SEXP value, int *found) {
 SEXP ffi_encode_classes(SEXP value, SEXP names) {
   SEXP found = PROTECT(Rf_allocVector(LGLSXP, XLENGTH(names)));
   memset(LOGICAL(found), 0, (size_t)XLENGTH(names) * sizeof(int));
-  name_table table = new_table(names);
-  look_at_value(&table, value, LOGICAL(found));
+  name_search search = {.table = new_table(names), .found = LOGICAL(found)};
+  visit_classes(value, mark_class, &search);
   UNPROTECT(1);
   return found;
 }
@@ -215,28 +223,21 @@ enum { CLASSES = 64 };
 static SEXP classes;
 static int class_count;
 
-static int is_new_class(SEXP name) {
+/* Keeps the class, and sets `news` if it was not there. */
+static void note_class(SEXP name, void *news) {
   for (int i = 0; i < class_count; i++) {
-    if (STRING_ELT(classes, i) == name) return 0;
+    if (STRING_ELT(classes, i) == name) return;
   }
   if (!classes) R_PreserveObject(classes = Rf_allocVector(STRSXP, CLASSES));
   if (class_count == CLASSES) class_count = 0;
   SET_STRING_ELT(classes, class_count++, name);
-  return 1;
+  *(int *)news = 1;
 }
 
 void rg_encode_forget_classes(void) { class_count = 0; }
 
 int rg_encode_is_news(SEXP value) {
   int news = 0;
-  if (Rf_isObject(value)) {
-    SEXP names = Rf_getAttrib(value, R_ClassSymbol);
-    for (R_xlen_t i = 0; TYPEOF(names) == STRSXP && i < XLENGTH(names); i++) {
-      news |= is_new_class(STRING_ELT(names, i));
-    }
-  }
-  if (TYPEOF(value) != VECSXP) return news;
-  R_CheckStack();
-  for (R_xlen_t i = 0; i < XLENGTH(value); i++) news |= rg_encode_is_news(VECTOR_ELT(value, i));
+  visit_classes(value, note_class, &news);
   return news;
 }

@@ -85,16 +85,17 @@ int fsync(int fd) {
 
 static void no_fault(void) { memset(&fault, 0, sizeof fault); }
 
-static char folder[64];
+static char folder[200];
 
 static const char *path_of(const char *name) {
-  static char path[128];
+  static char path[256];
   snprintf(path, sizeof path, "%s/%s", folder, name);
   return path;
 }
 
 static void make_folder(void) {
-  strcpy(folder, "/tmp/regatta-log-XXXXXX");
+  const char *base = getenv("TMPDIR");
+  snprintf(folder, sizeof folder, "%s/regatta-log-XXXXXX", base != NULL ? base : P_tmpdir);
   CHECK(mkdtemp(folder) != NULL);
 }
 
@@ -595,7 +596,7 @@ static int write_value(const char *part, const char *name, const unsigned char *
 
 TEST(value_in_a_file_is_there_whole_or_not_at_all) {
   static unsigned char bytes[LARGE];
-  char part[128], name[128];
+  char part[256], name[256];
   uint64_t state = 1;
   int64_t size, other_size;
   uint32_t sum, other_sum;

@@ -53,6 +53,15 @@ fault_start <- function(fun, args = list(), wrap = character(), env = character(
   structure(list(process = process, mark = mark, dir = dir), class = "fault_session")
 }
 
+# What to wrap a session in, so that it has a disk of `size` (as mount takes it) at the folder `at`.
+small_disk <- function(size, at) {
+  skip_unless_command("unshare")
+  wrap <- c("unshare", "-m", "sh", "-c", sprintf("mount -t tmpfs -o size=%s tmpfs %s && exec \"$@\"", size, at), "sh")
+  status <- suppressWarnings(system2(wrap[[1L]], shQuote(c(wrap[-1L], "true")), stdout = FALSE, stderr = FALSE))
+  if (status != 0L) testthat::skip("no rights to mount a small disk")
+  wrap
+}
+
 # A session that is ended, with all its descendants, at the end of the caller.
 local_session <- function(..., frame = parent.frame()) {
   session <- fault_start(...)

@@ -20,6 +20,17 @@ h5_python <- function() {
   h5_state$python
 }
 
+# Changes a file, or makes it, by statements of Python about the h5py.File `f`. A test that needs it begins with the skip.
+skip_without_h5py <- function() {
+  testthat::skip_if(!nzchar(h5_python()), "no Python with h5py")
+}
+
+h5_by_python <- function(path, statements, mode = "w") {
+  script <- c("import h5py, sys, numpy as np", sprintf("f = h5py.File(sys.argv[1], '%s')", mode), statements, "f.close()")
+  status <- system2(h5_python(), c("-c", shQuote(paste(script, collapse = "; ")), shQuote(path)))
+  if (status != 0L) stop("Python has failed")
+}
+
 # A folder with the files, those that h5py makes or the few that are kept.
 local_h5_files <- function(env = parent.frame()) {
   folder <- withr::local_tempdir("h5-", .local_envir = env)

@@ -98,12 +98,14 @@ shell_cluster_start <- function(workers = 2, wrap = "", address = "127.0.0.1", d
   })
 }
 
-shell_script <- function(wrap = "", frame = parent.frame()) {
-  write_shell_script(withr::local_tempfile(.local_envir = frame), wrap)
+# In place of ssh: runs its last argument here. `before` it there are lines of sh, to which $name is the host.
+shell_script <- function(wrap = "", before = character(), frame = parent.frame()) {
+  write_shell_script(withr::local_tempfile(.local_envir = frame), wrap, before)
 }
 
-write_shell_script <- function(path, wrap) {
-  writeLines(c("#!/bin/sh", "for last; do :; done", sprintf("exec %s sh -c \"$last\"", wrap)), path)
+write_shell_script <- function(path, wrap, before = character()) {
+  arguments <- "for last; do name=$before; before=$last; done"
+  writeLines(c("#!/bin/sh", arguments, before, sprintf("exec %s sh -c \"$last\"", wrap)), path)
   Sys.chmod(path, "755")
   path
 }

@@ -71,7 +71,7 @@ test_that("a dataset or file that is gone is an error of everything that reads",
 test_that("a sparse matrix of another size is an error", {
   skip_without_h5()
   skip_if_not_installed("Matrix")
-  skip_if(!nzchar(h5_python()), "no Python with h5py")
+  skip_without_h5py()
   path <- withr::local_tempfile(fileext = ".h5")
   script <- withr::local_tempfile(lines = c(
     "import h5py, numpy as np, sys", "path, rows, columns, entries, kind = sys.argv[1], *map(int, sys.argv[2:5]), sys.argv[5]",

@@ -2,11 +2,6 @@ detritus <- detritus_snapshot()
 
 test_that("a /dev/shm of 4 MB makes no difference", {
   skip_unless_linux()
-  if (!is_root()) skip("only root can mount")
-  skip_unless_command("unshare")
-  mount <- "mount -t tmpfs -o size=4m tmpfs /dev/shm && exec \"$@\""
-  probe <- suppressWarnings(system2("unshare", c("-m", "sh", "-c", shQuote(mount), "sh", "true")))
-  if (probe != 0L) skip("no mount namespace here")
   got <- fault_run(function() {
     size <- as.numeric(system("df --output=size -k /dev/shm | tail -n 1", intern = TRUE))
     values <- par_lapply(1:4, function(i) rep(i + 0, 4e6),
@@ -18,7 +13,7 @@ test_that("a /dev/shm of 4 MB makes no difference", {
       size = size, sums = vapply(values, sum, 0), left = list.files("/dev/shm"),
       shared = sum(shared), array = sum(array)
     )
-  }, wrap = c("unshare", "-m", "sh", "-c", mount, "sh"))$value
+  }, wrap = small_disk("4m", "/dev/shm"))$value
   expect_equal(got$size, 4096)
   expect_identical(got$sums, 1:4 * 4e6)
   expect_identical(c(got$shared, got$array), c(1.2e7, 2))

@@ -146,13 +146,10 @@ test_that("the end of ssh costs what its host was at, and the host is started ag
 test_that("a host that comes late takes part in the map that is under way, and one that fails stops none", {
   skip_without_crypto()
   flags <- withr::local_tempdir()
-  script <- withr::local_tempfile(lines = c(
-    "#!/bin/sh", "for last; do name=$before; before=$last; done",
+  script <- shell_script(before = c(
     "if [ $name = broken ]; then echo no such host >&2; exit 255; fi",
-    sprintf("if [ $name = late ] && ! [ -e %s/go ]; then echo not yet >&2; exit 255; fi", flags),
-    "exec sh -c \"$last\""
+    sprintf("if [ $name = late ] && ! [ -e %s/go ]; then echo not yet >&2; exit 255; fi", flags)
   ))
-  Sys.chmod(script, "755")
   env <- remote_env()
   env[["TMPDIR"]] <- withr::local_tempdir("nodes-")
   warned <- expect_warning(
@@ -179,10 +176,7 @@ test_that("a host that comes late takes part in the map that is under way, and o
 test_that("a cluster of which nobody has come yet is waited for", {
   skip_without_crypto()
   go <- withr::local_tempfile()
-  script <- withr::local_tempfile(lines = c(
-    "#!/bin/sh", "for last; do :; done", sprintf("[ -e %s ] || exit 255", go), "exec sh -c \"$last\""
-  ))
-  Sys.chmod(script, "755")
+  script <- shell_script(before = sprintf("[ -e %s ] || exit 255", go))
   env <- remote_env()
   env[["TMPDIR"]] <- withr::local_tempdir("nodes-")
   expect_warning(

@@ -81,10 +81,7 @@ test_that("a worker whose start hangs is ended, and another takes its place", {
 test_that("a host whose command hangs is started again, then given up, and who waits for it is told", {
   skip_without_crypto()
   hangs <- withr::local_tempfile()
-  script <- withr::local_tempfile(lines = c(
-    "#!/bin/sh", "for last; do :; done", sprintf("if [ -e %s ]; then exec sleep 600; fi", hangs), "exec sh -c \"$last\""
-  ))
-  Sys.chmod(script, "755")
+  script <- shell_script(before = sprintf("if [ -e %s ]; then exec sleep 600; fi", hangs))
   env <- remote_env()
   env[["TMPDIR"]] <- withr::local_tempdir("nodes-")
   cluster <- cluster_ssh(
@@ -142,10 +139,7 @@ test_that("a worker that was stopped is waited for with a word, wherever it is",
 test_that("Ctrl-C while a cluster is stopped ends the waiting, and leaves nothing behind", {
   skip_without_crypto()
   lingers <- withr::local_tempfile()
-  script <- withr::local_tempfile(lines = c(
-    "#!/bin/sh", "for last; do :; done", sprintf("echo $$ >%s", shQuote(lingers)), "sh -c \"$last\"", "exec sleep 600"
-  ))
-  Sys.chmod(script, "755")
+  script <- shell_script(before = c(sprintf("echo $$ >%s", shQuote(lingers)), "sh -c \"$last\"", "exec sleep 600"))
   env <- remote_env()
   env[["TMPDIR"]] <- withr::local_tempdir("nodes-")
   cluster <- cluster_ssh(

@@ -88,7 +88,7 @@ test_that("what cannot be opened says why", {
 test_that("a file that another process writes says so, and can be read all the same", {
   skip_without_h5()
   python <- h5_python()
-  skip_if(!nzchar(python), "no Python with h5py")
+  skip_without_h5py()
   path <- h5_file(files, "loom.h5")
   ready <- withr::local_tempfile()
   script <- withr::local_tempfile(lines = c(

@@ -151,10 +151,6 @@ test_that("nothing but a file is written to or read", {
 test_that("a full disk is an error with numbers, and nothing is lost", {
   skip_without_h5()
   skip_unless_linux()
-  skip_unless_command("unshare")
-  mount <- "mount -t tmpfs -o size=400k tmpfs /mnt && exec \"$@\""
-  probe <- suppressWarnings(system2("unshare", c("-m", "sh", "-c", shQuote(mount), "sh", "true")))
-  skip_if(probe != 0L, "no rights to mount a small disk")
   got <- fault_run(function() {
     write <- function(size, file, name) {
       h5_write(matrix(1, size, size), file.path("/mnt", file), name, level = 0L,
@@ -166,7 +162,7 @@ test_that("a full disk is an error with numbers, and nothing is lost", {
     gc()
     list(texts = texts, files = list.files("/mnt", all.files = TRUE, no.. = TRUE), names = h5_ls("/mnt/a.h5")$name,
       values = list(m[1:2, 100], again[10, 10]))
-  }, wrap = c("unshare", "-m", "sh", "-c", mount, "sh"))$value
+  }, wrap = small_disk("400k", "/mnt"))$value
   expect_match(got$texts, "cannot write [0-9]+ bytes to /mnt/[ab].h5: [0-9]+ are free on its disk\\nMake room")
   expect_identical(got$files, "a.h5")
   expect_setequal(got$names, c("small", "again"))
@@ -182,7 +178,7 @@ test_that("what libhdf5 says comes with file, name and advice", {
   expect_match(says(h5_write(matrix(1), path, "a/b/c/d", .control = one)),
     "cannot create `a/b/c/d` in .*a.h5: `a/b` is no group\nChoose another name")
   expect_match(says(h5_write(matrix(1), path, "a/b", .control = one)), "it exists\nChoose another name")
-  skip_if(!nzchar(h5_python()), "no Python with h5py")
+  skip_without_h5py()
   # The header of the dataset is gone.
   script <- withr::local_tempfile(lines = c(
     "import h5py, sys", "with h5py.File(sys.argv[1], 'r') as f:", "    at = h5py.h5o.get_info(f['a/b'].id).addr",

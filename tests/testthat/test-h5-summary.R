@@ -61,15 +61,13 @@ test_that("annotations are found where Loom, AnnData and 10x Genomics keep them"
 
 test_that("categories of AnnData are factors, in the present and the former encoding", {
   skip_without_h5()
-  skip_if(!nzchar(h5_python()), "no Python with h5py")
+  skip_without_h5py()
   path <- withr::local_tempfile(fileext = ".h5ad")
-  script <- paste(
-    "import h5py, sys, numpy as np", "f = h5py.File(sys.argv[1], 'w')", "f['X'] = np.zeros((3, 2))",
+  h5_by_python(path, c(
+    "f['X'] = np.zeros((3, 2))",
     "f['obs/n'] = [1, 2, 3]", "f['obs/kind/codes'] = np.array([0, -1, 1], 'i1')", "f['obs/kind/categories'] = ['a', 'b']",
-    "f['var/old'] = np.array([1, 0], 'i1')", "f['var/__categories/old'] = ['x', 'y']", "f['obs/two'] = np.zeros((3, 2))",
-    sep = "; "
-  )
-  expect_identical(system2(h5_python(), c("-c", shQuote(script), shQuote(path))), 0L)
+    "f['var/old'] = np.array([1, 0], 'i1')", "f['var/__categories/old'] = ['x', 'y']", "f['obs/two'] = np.zeros((3, 2))"
+  ))
   m <- h5_matrix(path, "X")
   cells <- h5_annotation(m, 2)
   expect_identical(cells$kind, factor(c("a", NA, "b"), c("a", "b")))
@@ -80,17 +78,15 @@ test_that("categories of AnnData are factors, in the present and the former enco
 
 test_that("whole numbers that no double is are strings of their digits, as are names", {
   skip_without_h5()
-  skip_if(!nzchar(h5_python()), "no Python with h5py")
+  skip_without_h5py()
   path <- withr::local_tempfile(fileext = ".h5ad")
-  script <- paste(
-    "import h5py, sys, numpy as np", "f = h5py.File(sys.argv[1], 'w')", "f['X'] = np.zeros((3, 2))",
+  h5_by_python(path, c(
+    "f['X'] = np.zeros((3, 2))",
     "f['obs/_index'] = np.array([2**53 + 1, -2**63, 100000], 'i8')", "f['obs/high'] = np.array([2**64 - 1, 0, 7], 'u8')",
     "f['obs/fine'] = np.array([2**60, -2**63, 7], '>i8')", "f['obs/four'] = np.array([1, 100000, 7], 'i4')",
     "f['var/_index'] = np.array([100000, 7], 'i4')", "f['obs/kind/codes'] = np.array([0, 1, 2], 'i8')",
-    "f['obs/kind/categories'] = np.array([2**53 + 1, 2**53, 2**53 + 1], 'i8')",
-    sep = "; "
-  )
-  expect_identical(system2(h5_python(), c("-c", shQuote(script), shQuote(path))), 0L)
+    "f['obs/kind/categories'] = np.array([2**53 + 1, 2**53, 2**53 + 1], 'i8')"
+  ))
   m <- h5_matrix(path, "X")
   index <- c("9007199254740993", "-9223372036854775808", "100000")
   expect_identical(dimnames(m), list(c("100000", "7"), index))

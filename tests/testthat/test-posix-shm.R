@@ -73,10 +73,6 @@ test_that("one who has the old object mapped keeps it when it is overwritten", {
 
 test_that("no room is an error with numbers, and leaves nothing", {
   skip_unless_linux()
-  skip_unless_command("unshare")
-  mount <- "mount -t tmpfs -o size=4m tmpfs /dev/shm && exec \"$@\""
-  probe <- suppressWarnings(system2("unshare", c("-m", "sh", "-c", shQuote(mount), "sh", "true")))
-  skip_if(probe != 0L, "no rights to mount a small /dev/shm")
   got <- fault_run(function() {
     small <- copy2shm(numeric(1e5), "/small")
     error <- tryCatch(copy2shm(numeric(1e6), "/large"), error = identity)
@@ -84,7 +80,7 @@ test_that("no room is an error with numbers, and leaves nothing", {
       class = class(error), text = conditionMessage(error), operation = error$operation,
       left = list.files("/dev/shm"), value = allocate_from_shm(small)
     )
-  }, wrap = c("unshare", "-m", "sh", "-c", mount, "sh"))$value
+  }, wrap = small_disk("4m", "/dev/shm"))$value
   expect_identical(got$class[[1L]], "regatta_error_posix")
   expect_identical(got$operation, "reserve")
   expect_match(got$text, "cannot put 8 MB into .*\"/large\", where 3\\.4 MB are available")
