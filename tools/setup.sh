@@ -24,8 +24,10 @@ apt_update() {
   say "apt-get update failed (.build/apt.log); going on with the lists that are there"
 }
 
+# What comes now may be a library that regatta was built without: the next tools/install.sh builds it again.
 apt_install() {
   say "installing Debian packages: $*"
+  rm -f "$REGATTA_LIB/.regatta-sources"
   DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
     -o DPkg::Lock::Timeout=600 "$@" >>.build/apt.log 2>&1 ||
     { tail -n 20 .build/apt.log >&2; fail "apt-get could not install: $*"; }
