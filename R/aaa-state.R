@@ -1,6 +1,7 @@
 # State of the package, one place for all of it.
 the <- new.env(parent = emptyenv())
 the$pid <- NULL # the process that loaded the package
+the$h5_entries <- NULL # the routines of the library for HDF5, once it is loaded
 the$h5_about <- NULL # what it was built with for HDF5, FALSE without
 the$defaults <- NULL # what par_control() gives without arguments
 
@@ -10,6 +11,7 @@ the$plan <- NULL # what the workers that are forked next are to do
 the$fork_warned <- FALSE # whether the warning about forking in this host has been given
 the$pool <- NULL # the workers of a session that must not be forked
 the$pool_told <- FALSE # whether that has been said
+the$code <- NULL # names of functions that workers need, from when the package is built: see code_of_workers()
 the$code_loaded <- character() # names of functions that have been read from disk for workers
 the$handles <- NULL # list(send, pid): whether somebody has said that shared vectors are serialised as handles
 the$servers <- list() # the fork servers, by what they have loaded

@@ -5,11 +5,8 @@
 # `task$keyed`, list(fun, args, content), is what a verb says of these; content(i) is what the function is
 # called with for element i. A verb without it has no use for a checkpoint.
 
-# NULL without one. `seed` is the base of random numbers that the run would have.
+# `seed` is the base of random numbers that the run would have.
 checkpoint_open <- function(task, control, seed) {
-  if (is.null(control$checkpoint)) {
-    return(NULL)
-  }
   if (is.null(task$keyed)) signal_error(error_checkpoint_verb(task$verb, task$call))
   earlier <- task$series$checkpoint
   point <- if (is.null(earlier)) checkpoint_new(task, control, seed) else checkpoint_next(earlier)
@@ -155,9 +152,6 @@ checkpoint_sync_after <- 1
 # Gives the run the values that are there of these elements; returns the others.
 checkpoint_take <- function(run, indices) {
   point <- run$checkpoint
-  if (is.null(point)) {
-    return(indices)
-  }
   there <- indices[!is.na(point$rows[indices])]
   # A part at a time: Ctrl-C and the memory for what is read.
   for (some in split(there, (seq_along(there) - 1L) %/% 100L)) {
@@ -204,9 +198,6 @@ checkpoint_tell <- function(run, event) {
 # again when the run is closed. This is done for every element, while workers may want the processor.
 checkpoint_keep <- function(run, event) {
   point <- run$checkpoint
-  if (is.null(point)) {
-    return(invisible())
-  }
   numbers <- rbind(unclass(Sys.time()), event$end - event$start, event$bytes, event$try, checkpoint_pids(run, event))
   left <- seq_along(event$index)
   small <- checkpoint_small(point, event)
@@ -302,9 +293,6 @@ checkpoint_tend <- function(run) {
 # Values that have arrived and were not written, since Ctrl-C came between, are written now.
 checkpoint_close <- function(run) {
   point <- run$checkpoint
-  if (is.null(point)) {
-    return(invisible())
-  }
   on.exit(if (is.null(run$task$series)) log_close(point$log))
   left <- setdiff(which(run$status == element_states[["done"]]), unlist(point$kept))
   if (length(left) > 0L) {

@@ -16,7 +16,7 @@ queue_new <- function() {
 
 # In the order in which they are to begin, after all that wait. Those whose values are there already are done.
 queue_submit <- function(run, indices) {
-  indices <- checkpoint_take(run, indices)
+  if (!is.null(run$checkpoint)) indices <- checkpoint_take(run, indices)
   if (length(indices) == 0L) {
     return(invisible())
   }

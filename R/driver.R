@@ -31,8 +31,8 @@ run_new <- function(task, on, control, seed = task_base(task, control), attended
   run$task <- task
   run$control <- control
   run$n <- task$n
-  run$checkpoint <- checkpoint_open(task, control, seed)
-  on.exit(checkpoint_close(run))
+  if (!is.null(control$checkpoint)) run$checkpoint <- checkpoint_open(task, control, seed)
+  on.exit(if (!is.null(run$checkpoint)) checkpoint_close(run))
   if (!is.null(run$checkpoint)) seed <- run$checkpoint$seed
   left <- if (is.null(run$checkpoint)) task$n else max(1L, checkpoint_missing(run$checkpoint))
   wanted <- if (is.null(control$workers)) offered$usual else control$workers
@@ -220,7 +220,7 @@ take_ended_values <- function(run, event) {
   if (length(event$index) > 0L) {
     tasks_note_later(run$tasks, event)
     take_values(run, event)
-    checkpoint_keep(run, event)
+    if (!is.null(run$checkpoint)) checkpoint_keep(run, event)
   }
 }
 
@@ -278,7 +278,7 @@ run_close <- function(run) {
     return(invisible())
   }
   run$closed <- TRUE
-  on.exit(checkpoint_close(run))
+  on.exit(if (!is.null(run$checkpoint)) checkpoint_close(run))
   stopped <- run$executor$stop() # an argument would be evaluated only if it is used
   workers_note_stop(run, stopped)
   if (!is.null(run$progress)) {

@@ -85,6 +85,7 @@ copy_code <- function(control) {
 fork_workers <- function(pool, workers, places, plan) {
   warn_fork_hazard()
   load_worker_code()
+  h5_load_for(plan$replay)
   the$plan <- plan
   on.exit(the$plan <- NULL)
   error <- NULL
@@ -110,9 +111,30 @@ code_of_errors <- c(
   "handle_error", "handle_overflow", "handle_interrupt", "keep_jump", "handler_frames", "warning_record"
 )
 
+# For zzz.R: looked up when the package is built, and not by every session.
+code_of_workers <- function() {
+  workers <- called_code(c("fork_worker_main", "evaluate_lapply", "evaluate_run"), without = code_of_errors)
+  list(workers = workers, errors = called_code(code_of_errors, without = workers$own))
+}
+
+# The names of these functions and of all that they call by name, in this package and in base, but for those `without`.
+called_code <- function(names, without = character()) {
+  code <- list(own = character(), base = character())
+  while (length(names) > 0L) {
+    code$own <- c(code$own, names)
+    functions <- Filter(is.function, mget(names, envir = topenv()))
+    called <- unique(unlist(lapply(functions, function(f) all.names(body(f), unique = TRUE))))
+    own <- vapply(called, exists, NA, envir = topenv(), inherits = FALSE)
+    base <- vapply(called, exists, NA, envir = baseenv(), mode = "function", inherits = FALSE)
+    code$base <- union(code$base, called[!own & base])
+    names <- setdiff(called[own], c(code$own, without))
+  }
+  code
+}
+
 load_worker_code <- function() {
   if (length(the$code_loaded) == 0L) {
-    load_code(c("fork_worker_main", "evaluate_lapply", "evaluate_run"), without = code_of_errors)
+    load_code(the$code$workers)
     grDevices::dev.list
   }
 }
@@ -120,28 +142,23 @@ load_worker_code <- function() {
 # Where no worker has been forked none needs it.
 load_error_code <- function() {
   if (length(the$code_loaded) > 0L && !all(code_of_errors %in% the$code_loaded)) {
-    load_code(code_of_errors)
+    load_code(the$code$errors)
     # It tells promises from other variables of a frame. Workers of later calls have it from here.
     or_else(loadNamespace("rlang"), NULL)
   }
 }
 
-# Reads these functions and all that they call by name, in this package and in base, but for those `without`.
-load_code <- function(names, without = character()) {
-  while (length(names) > 0L) {
-    the$code_loaded <- c(the$code_loaded, names)
-    functions <- Filter(is.function, mget(names, envir = topenv()))
-    called <- unique(unlist(lapply(functions, function(f) all.names(body(f), unique = TRUE))))
-    names <- called[vapply(called, exists, NA, envir = topenv(), inherits = FALSE)]
-    mget(setdiff(called, names), envir = baseenv(), ifnotfound = list(NULL))
-    names <- setdiff(names, c(the$code_loaded, without))
-  }
+load_code <- function(code) {
+  the$code_loaded <- c(the$code_loaded, code$own)
+  mget(code$own, envir = topenv())
+  mget(code$base, envir = baseenv(), ifnotfound = list(NULL))
 }
 
 # A server forks workers for many runs of all kinds.
 load_all_code <- function() {
   load_worker_code()
   load_error_code()
+  h5_load()
   eapply(topenv(), force, all.names = TRUE)
 }
 

@@ -9,7 +9,7 @@ h5_annotation <- function(m, margin) {
   }
   fields <- h5_fields(m)
   # An error if it is not there any more: no further group need exist.
-  h5_call(ffi_h5_check, h5_source(m))
+  h5_call("ffi_h5_check", h5_source(m))
   side <- if (fields$transposed) 3 - margin else margin
   size <- dim(m)[[margin]]
   groups <- h5_annotation_groups(m, side)
@@ -36,7 +36,7 @@ h5_annotation_groups <- function(m, side) {
 
 # Names of what is below a group, those of datasets; NULL if there is no such group.
 h5_annotation_members <- function(path, group) {
-  known <- .Call(ffi_h5_list, path, group)
+  known <- .Call(h5_entry("ffi_h5_list"), path, group)
   if (inherits(known, "h5_failure")) return(NULL)
   known$name[known$kind == "dataset"]
 }
@@ -51,7 +51,7 @@ h5_annotation_columns <- function(group, path, size) {
   }
   read <- function(column) {
     place <- paste0(group, "/", column)
-    value <- .Call(ffi_h5_values, path, place, "")
+    value <- .Call(h5_entry("ffi_h5_values"), path, place, "")
     levels <- h5_annotation_levels(path, group, column)
     if (inherits(value, "h5_failure") || length(value) != size) return(NULL)
     if (is.null(levels) || !is.numeric(value)) value else h5_decode(value, levels)

@@ -1,8 +1,8 @@
 # Files in the HDF5 format: calls of the C++ side, and what a file holds.
 
-# Calls an entry of the C++ side. What it says about a file becomes an error of this package.
+# Calls an entry of the C++ side by its name. What it says about a file becomes an error of this package.
 h5_call <- function(entry, ..., call = rlang::caller_env()) {
-  value <- .Call(entry, ...)
+  value <- .Call(h5_entry(entry), ...)
   if (inherits(value, "h5_failure")) {
     signal_error(error_h5(value, rlang::error_call(call)))
   }
@@ -12,7 +12,7 @@ h5_call <- function(entry, ..., call = rlang::caller_env()) {
 # What the package was built with for HDF5; FALSE without libhdf5.
 h5_about <- function() {
   if (is.null(the$h5_about)) {
-    about <- .Call(ffi_h5_about)
+    about <- .Call(h5_entry("ffi_h5_about"))
     the$h5_about <- if (is.null(about)) FALSE else about
   }
   the$h5_about
@@ -60,13 +60,13 @@ h5_threads <- function(threads, call = rlang::caller_env()) {
 
 # The elements of a short dataset, or of an attribute of what `name` is; NULL if there is none.
 h5_values <- function(path, name, attribute = "", call = rlang::caller_env()) {
-  h5_call(ffi_h5_values, path, name, attribute, call = call)
+  h5_call("ffi_h5_values", path, name, attribute, call = call)
 }
 
 h5_ls <- function(path, group = "/") {
   h5_needed()
   path <- h5_path(path)
-  found <- h5_call(ffi_h5_list, path, h5_name(group, "group"))
+  found <- h5_call("ffi_h5_list", path, h5_name(group, "group"))
   shape <- function(numbers) {
     vapply(numbers, function(n) paste(format(rev(n), scientific = FALSE, trim = TRUE), collapse = " x "), "")
   }

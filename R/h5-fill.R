@@ -28,15 +28,15 @@ h5_fill_dataset <- function(verb, path, name, dim, f, type, chunk, level, shuffl
   to <- h5_fill_target(path)
   # By the time it is complete it has another name.
   if (to$new) on.exit(unlink(to$file))
-  h5_fill_call(to, call, ffi_h5_create, name, plan$dim, plan$chunk, plan$type, plan$level, plan$shuffle)
+  h5_fill_call(to, call, "ffi_h5_create", name, plan$dim, plan$chunk, plan$type, plan$level, plan$shuffle)
   done <- FALSE
-  on.exit(if (!done && !to$new) .Call(ffi_h5_remove, path, name), add = TRUE)
+  on.exit(if (!done && !to$new) .Call(h5_entry("ffi_h5_remove"), path, name), add = TRUE)
   blocks <- h5_fill_blocks(plan, memory)
   stream <- stream_new(blocks, h5_encoder(f, plan, verb), list(), verb, user, 2^28, .on, .control)
   for (block in blocks) {
     at <- (c(block$rows[[1L]], block$columns[[1L]]) - 1) / plan$chunk
     count <- ceiling(c(diff(block$rows) + 1, diff(block$columns) + 1) / plan$chunk)
-    h5_fill_call(to, call, ffi_h5_put, name, at, count, par_next(stream))
+    h5_fill_call(to, call, "ffi_h5_put", name, at, count, par_next(stream))
   }
   h5_fill_finish(to, call)
   done <- TRUE
@@ -52,7 +52,7 @@ h5_fill_target <- function(path) {
 
 # What is wrong with the file beside is told of the one that was asked for.
 h5_fill_call <- function(to, call, entry, ...) {
-  value <- .Call(entry, to$file, ...)
+  value <- .Call(h5_entry(entry), to$file, ...)
   if (inherits(value, "h5_failure")) {
     value[] <- lapply(value, function(text) gsub(to$file, to$path, text, fixed = TRUE))
     signal_error(error_h5(value, rlang::error_call(call)))
@@ -164,7 +164,7 @@ h5_encoder <- function(f, plan, verb) {
       stop(sprintf("`%s` must %s a matrix of numbers, %d x %d, not %s", from[[1L]], from[[2L]], length(rows),
         length(columns), describe_value(value)), call. = FALSE)
     }
-    chunks <- .Call(ffi_h5_encode, value, dim, plan$chunk, plan$type, plan$level, plan$shuffle)
+    chunks <- .Call(h5_entry("ffi_h5_encode"), value, dim, plan$chunk, plan$type, plan$level, plan$shuffle)
     if (inherits(chunks, "h5_failure")) signal_error(error_h5(chunks))
     chunks
   }

@@ -5,7 +5,7 @@ h5_matrix <- function(path, name, plane = NULL, dimnames = TRUE) {
   h5_needed()
   path <- h5_path(path)
   name <- h5_name(name)
-  facts <- h5_call(ffi_h5_describe, path, name)
+  facts <- h5_call("ffi_h5_describe", path, name)
   plane <- h5_plane(plane, facts$extents)
   dim <- c(rev(facts$extents), 1, 1)[1:2]
   names <- h5_given_names(dimnames, path, name, dim)
@@ -209,7 +209,7 @@ h5_part <- function(x, rows, columns, drop, call = rlang::caller_env()) {
   fast <- if (fields$transposed) columns else rows
   slow <- if (fields$transposed) rows else columns
   part <- h5_call_cached(
-    x, ffi_h5_read, h5_source(x), slow, fast, h5_r_type(x), h5_threads(NULL), call = call
+    x, "ffi_h5_read", h5_source(x), slow, fast, h5_r_type(x), h5_threads(NULL), call = call
   )
   if (part$rounded) warning(warning_rounded(h5_place(x)))
   names <- dimnames(x)

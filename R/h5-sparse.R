@@ -5,7 +5,7 @@ h5_sparse <- function(path, name = NULL, dimnames = TRUE) {
   path <- h5_path(path)
   name <- if (is.null(name)) h5_find_sparse(path) else sub("/+$", "", h5_name(name))
   format <- h5_sparse_format(path, name)
-  data <- h5_call(ffi_h5_describe, path, paste0(name, "/data"))
+  data <- h5_call("ffi_h5_describe", path, paste0(name, "/data"))
   names <- if (isTRUE(dimnames)) {
     h5_sparse_names(path, name, format)
   } else {
@@ -25,7 +25,7 @@ h5_sparse <- function(path, name = NULL, dimnames = TRUE) {
 
 # The group with a sparse matrix in a file that has one.
 h5_find_sparse <- function(path, call = rlang::caller_env()) {
-  found <- h5_call(ffi_h5_list, path, "/", call = call)$name
+  found <- h5_call("ffi_h5_list", path, "/", call = call)$name
   groups <- sub("/indptr$", "", grep("/indptr$", found, value = TRUE))
   groups <- groups[paste0(groups, "/data") %in% found & paste0(groups, "/indices") %in% found]
   for (usual in c("matrix", "X")) {
@@ -108,7 +108,7 @@ h5_sparse_totals <- function(m, axes, what, call) {
   major <- if (fields$transposed) 3L - fields$major else fields$major
   order <- c(major, 3L - major)
   found <- h5_call_cached(
-    m, ffi_h5_sparse_stats, h5_source(m), h5_sparse_others(m, call),
+    m, "ffi_h5_sparse_stats", h5_source(m), h5_sparse_others(m, call),
     as.double(dim(m)[order]), h5_groups(axes[order]),
     c(h5_wanted(what$stats), order %in% what$margin, what$progress), what$threads, what$memory,
     call = call
@@ -139,7 +139,7 @@ h5_sparse_part <- function(x, rows, columns, call = rlang::caller_env()) {
   minor <- rising[[3L - major]]
   to <- if (!is.null(minor)) replace(rep(-1L, dim(x)[[3L - major]]), minor, seq_along(minor) - 1L)
   found <- h5_call_cached(
-    x, ffi_h5_sparse_read, h5_source(x), h5_sparse_others(x, call),
+    x, "ffi_h5_sparse_read", h5_source(x), h5_sparse_others(x, call),
     as.double(dim(x)[c(major, 3L - major)]), rising[[major]], to, h5_threads(NULL),
     call = call
   )

@@ -88,14 +88,15 @@ Cache::Cache(const std::string& path, const std::vector<Tiling>& tilings, std::u
                   path, tilings_[0].name);
   }
   callR([&]() -> SEXP {
-    store_ = rg_h5_store_create(static_cast<std::int64_t>(budget_), limit, &data_);
+    store_ = rg_h5_store()->create(static_cast<std::int64_t>(budget_), limit, &data_);
     return R_NilValue;
   });
   const std::vector<char> zeros(1 << 16);
   for (std::uint64_t at = 0; at < index; at += zeros.size()) {
     const std::uint64_t size = std::min<std::uint64_t>(zeros.size(), index - at);
-    if (rg_h5_store_write(store_, static_cast<std::int64_t>(at), zeros.data(), static_cast<std::int64_t>(size)) < 0) {
-      rg_h5_store_close(store_);
+    if (rg_h5_store()->write(store_, static_cast<std::int64_t>(at), zeros.data(),
+                             static_cast<std::int64_t>(size)) < 0) {
+      rg_h5_store()->close(store_);
       throw failure("there is no memory for a cache of " + std::to_string(entries_) + " chunks", path,
                     tilings_[0].name);
     }
@@ -103,7 +104,7 @@ Cache::Cache(const std::string& path, const std::vector<Tiling>& tilings, std::u
   used_word().store((index + 15) / 16 * 16);
 }
 
-Cache::~Cache() { rg_h5_store_close(store_); }
+Cache::~Cache() { rg_h5_store()->close(store_); }
 
 CachedTiles Cache::tiles(const Tiling& now) {
   CachedTiles found;
@@ -149,7 +150,7 @@ std::uint64_t Cache::reserve(std::uint64_t size) {
     if (at > budget_ || size > budget_ - at) return 0;
   } while (!used_word().compare_exchange_weak(at, at + size));
   const bool look = at / look_every != (at + size) / look_every;
-  if (look && rg_h5_store_room() < leave) {
+  if (look && rg_h5_store()->room() < leave) {
     used_word().store(budget_); /* nobody finds room any more */
     return 0;
   }
@@ -197,8 +198,8 @@ void CachedTiles::put(std::uint64_t i, std::uint64_t j, const Tile& tile, Scratc
     pack(elements, count, size, kind_of(tiling_->type), &scratch.packing);
     const std::vector<unsigned char>& packed = scratch.packing.packed;
     at = cache_->reserve(packed.size());
-    if (at != 0 && rg_h5_store_write(cache_->store_, static_cast<std::int64_t>(at), packed.data(),
-                                     static_cast<std::int64_t>(packed.size())) < 0) {
+    if (at != 0 && rg_h5_store()->write(cache_->store_, static_cast<std::int64_t>(at), packed.data(),
+                                        static_cast<std::int64_t>(packed.size())) < 0) {
       at = 0;
     }
   }

@@ -70,7 +70,7 @@ class Cache {
   /* What is kept of this dataset; nothing, and changed(), if it is not what it was. */
   CachedTiles tiles(const Tiling& now);
   /* Random, of this cache alone. */
-  std::uint64_t tag() const { return rg_h5_store_tag(store_); }
+  std::uint64_t tag() const { return rg_h5_store()->tag(store_); }
   bool changed() const { return changed_; }
 
   std::uint64_t budget() const { return budget_; }
@@ -94,7 +94,7 @@ class Cache {
 
   std::vector<Tiling> tilings_;
   std::uint64_t budget_, entries_;
-  rg_h5_store* store_;
+  rg_h5_memory* store_;
   char* data_;
   bool changed_;
 };

@@ -6,7 +6,7 @@
 #include "region.h"
 #include "sys-memory.h"
 
-rg_h5_store *rg_h5_store_create(int64_t size, int64_t limit, char **data) {
+static rg_h5_memory *store_create(int64_t size, int64_t limit, char **data) {
   rg_region *region = NULL;
   int64_t available = 0;
   rg_region_status status = rg_region_create(size, limit, &region, &available);
@@ -19,15 +19,20 @@ rg_h5_store *rg_h5_store_create(int64_t size, int64_t limit, char **data) {
   return region;
 }
 
-int rg_h5_store_write(rg_h5_store *store, int64_t offset, const void *data, int64_t size) {
+static int store_write(rg_h5_memory *store, int64_t offset, const void *data, int64_t size) {
   return rg_region_write(store, offset, data, size) == RG_REGION_OK ? 0 : -1;
 }
 
-uint64_t rg_h5_store_tag(const rg_h5_store *store) { return store->key.tag; }
+static uint64_t store_tag(const rg_h5_memory *store) { return store->key.tag; }
 
-void rg_h5_store_close(rg_h5_store *store) { rg_region_close(store); }
+static void store_close(rg_h5_memory *store) { rg_region_close(store); }
 
-int64_t rg_h5_store_room(void) {
+static int64_t store_room(void) {
   rg_memory memory;
   return rg_memory_read(&memory) == 0 ? memory.available : INT64_MAX;
+}
+
+const rg_h5_store_calls *rg_h5_store(void) {
+  static const rg_h5_store_calls calls = {store_create, store_write, store_tag, store_close, store_room};
+  return &calls;
 }

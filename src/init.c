@@ -12,7 +12,7 @@
 #include "fork-pool.h"
 #include "fork-server.h"
 #include "fork-variables.h"
-#include "h5-entry.h"
+#include "h5-store.h"
 #include "link-entry.h"
 #include "log-entry.h"
 #include "posix-sem.h"
@@ -134,23 +134,6 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_gate_close, 1),
     ENTRY(ffi_gate_new, 4),
     ENTRY(ffi_gate_step, 2),
-    ENTRY(ffi_h5_about, 0),
-    ENTRY(ffi_h5_cache_changed, 1),
-    ENTRY(ffi_h5_cache_drop, 1),
-    ENTRY(ffi_h5_cache_info, 1),
-    ENTRY(ffi_h5_cache_new, 4),
-    ENTRY(ffi_h5_check, 1),
-    ENTRY(ffi_h5_create, 7),
-    ENTRY(ffi_h5_describe, 2),
-    ENTRY(ffi_h5_encode, 6),
-    ENTRY(ffi_h5_list, 2),
-    ENTRY(ffi_h5_put, 5),
-    ENTRY(ffi_h5_read, 6),
-    ENTRY(ffi_h5_remove, 2),
-    ENTRY(ffi_h5_sparse_read, 7),
-    ENTRY(ffi_h5_sparse_stats, 8),
-    ENTRY(ffi_h5_stats, 6),
-    ENTRY(ffi_h5_values, 3),
     ENTRY(ffi_link_close, 2),
     ENTRY(ffi_link_end_with_session, 1),
     ENTRY(ffi_link_join, 5),
@@ -244,6 +227,7 @@ void R_init_regatta(DllInfo *dll) {
   R_registerRoutines(dll, NULL, entries, NULL, NULL);
   R_useDynamicSymbols(dll, FALSE);
   R_forceSymbols(dll, TRUE);
+  R_RegisterCCallable("regatta", "rg_h5_store", (DL_FUNC)&rg_h5_store);
   rg_fork_watch();
   rg_rng_init(dll);
   rg_shm_vector_init(dll);

@@ -1,6 +1,6 @@
-# Compares the symbols that a built library takes from R with the entry points that packages may
+# Compares the symbols that built libraries take from R with the entry points that packages may
 # use (tools/r-api.txt): what R exports today without promising it is gone in a later version.
-#   Rscript tools/check-nonapi.R LIBRARY     prints the names that are no API, status 1 if any
+#   Rscript tools/check-nonapi.R LIBRARY...     prints the names that are no API, status 1 if any
 
 # In the headers of R < 4.4 the API's MAYBE_SHARED() and NO_REFERENCES() are macros over this one.
 symbols_of_macros <- "REFCNT"
@@ -46,10 +46,10 @@ check_nonapi <- function(library, api = "tools/r-api.txt") {
 
 if (sys.nframe() == 0L) {
   arguments <- commandArgs(TRUE)
-  if (length(arguments) != 1L || !file.exists(arguments[[1]])) {
-    stop("usage: check-nonapi.R path/to/regatta.so", call. = FALSE)
+  if (length(arguments) == 0L || !all(file.exists(arguments))) {
+    stop("usage: check-nonapi.R path/to/library.so [...]", call. = FALSE)
   }
-  found <- check_nonapi(arguments[[1]])
+  found <- unique(unlist(lapply(arguments, check_nonapi)))
   writeLines(sprintf("entry points: %s is not in R's API", found))
   if (length(found) > 0L) quit(status = 1L)
   cat("entry points: nothing outside R's API\n")

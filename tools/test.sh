@@ -76,7 +76,7 @@ step "R CMD check with the test suite, and nothing left behind" \
   tools/leak-watch.sh tools/check-package.sh
 unset REGATTA_TEST_REPORT REGATTA_TEST_JOBS
 step "skips and snapshots" check_suite_log
-step "entry points" Rscript --vanilla tools/check-nonapi.R "$checked/regatta/libs/regatta.so"
+step "entry points" Rscript --vanilla tools/check-nonapi.R "$checked"/regatta/libs/*.so
 step "leaks" in_checked tools/leak-watch.sh Rscript --vanilla tools/leak-check.R
 step "C mechanisms without R" timeout -k 5 900 make -s -j"$cores" -C tests/c test
 if [ -f tests/cpp/Makefile ]; then

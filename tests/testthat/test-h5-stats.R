@@ -284,7 +284,7 @@ test_that("threads read all chunks whose filters are decoded here, of every inde
   threads_of <- function(path, name, plane = NULL) {
     m <- h5_matrix(path, name, plane = plane)
     regatta:::h5_call_cached(
-      m, regatta:::ffi_h5_stats, regatta:::h5_source(m), rep(list(list(NULL, 1L, NULL)), 2L),
+      m, "ffi_h5_stats", regatta:::h5_source(m), rep(list(list(NULL, 1L, NULL)), 2L),
       c(TRUE, FALSE, FALSE, FALSE, FALSE, TRUE, TRUE, FALSE), 2L, 2^26
     )$threads
   }

@@ -12,10 +12,11 @@ nonapi_checker <- function() {
   env
 }
 
-test_that("the library takes from R only what is API", {
+test_that("the libraries take from R only what is API", {
   checker <- nonapi_checker()
-  library <- getLoadedDLLs()[["regatta"]][["path"]]
-  expect_identical(checker$check_nonapi(library, checker$api), character())
+  libraries <- list.files(dirname(getLoadedDLLs()[["regatta"]][["path"]]), "[.]so$", full.names = TRUE)
+  expect_setequal(basename(libraries), c("regatta.so", "regatta_h5.so"))
+  for (library in libraries) expect_identical(checker$check_nonapi(library, checker$api), character())
 })
 
 test_that("what R no longer offers is found", {
