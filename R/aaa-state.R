@@ -4,6 +4,7 @@ the$pid <- NULL # the process that loaded the package
 the$h5_entries <- NULL # the routines of the library for HDF5, once it is loaded
 the$h5_about <- NULL # what it was built with for HDF5, FALSE without
 the$defaults <- NULL # what par_control() gives without arguments
+the$checked <- NULL # the last settings that were found to be right, unless they are the defaults
 
 # Of the session.
 the$last <- NULL # the record of the last run

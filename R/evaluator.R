@@ -311,20 +311,20 @@ plain_condition <- function(cnd) {
 
 handle_error <- function(cnd) {
   allow_expressions()
-  # With the stack nearly full no more than this may succeed: see handle_overflow().
-  evaluator$calls <- sys.calls()
-  evaluator$frames <- sys.frames()
-  evaluator$error <- cnd
-  key <- error_key(cnd, evaluator$calls, evaluator$frames)
-  if (!is.null(key) && is_like(key, evaluator$frames)) {
+  if (is_like_last(cnd)) {
     keep_like(cnd)
   } else {
+    # With the stack nearly full no more than this may succeed: see handle_overflow().
+    evaluator$calls <- sys.calls()
+    evaluator$frames <- sys.frames()
+    evaluator$error <- cnd
+    key <- error_key(cnd, evaluator$calls, evaluator$frames)
     shown <- handler_frames()
     keep_error(cnd, shown, interrupted = FALSE)
     evaluator$like <- or_else(like_error(key, shown), NULL)
     if (!is.null(evaluator$like)) evaluator$record$number <- evaluator$like$number
+    evaluator$calls <- evaluator$frames <- evaluator$error <- NULL
   }
-  evaluator$calls <- evaluator$frames <- evaluator$error <- NULL
   leave_element()
 }
 
@@ -336,9 +336,9 @@ allow_expressions <- function() {
   }
 }
 
-# Many errors are those of the same line: what led to them is described once. `key` is all that the trace
-# and the call of the condition are made of, but for is_like(): calls, in which package the function of each
-# is, and the call of the condition. NULL while errors are described in full, and where there is more to it.
+# Many errors are those of the same line: what led to them is described once. This is all that the trace and the
+# call of the condition are made of, but for is_like_last(): calls, in which package the function of each is, and the
+# call of the condition. NULL while errors are described in full, and where there is more to it.
 error_key <- function(cnd, calls, frames) {
   if (evaluator$detailed < detailed_errors_max || !is.list(cnd) || !is.null(evaluator$record)) {
     return(NULL)
@@ -351,19 +351,41 @@ error_key <- function(cnd, calls, frames) {
   own <- seq.int(evaluator$depth + 1L, last)
   homes <- lapply(frames[own], topenv, getOption("topLevelEnvironment"))
   calls <- as.list(calls)[own]
-  # What calls a handler of R's own errors has the message among its arguments.
   n <- length(own)
-  if (identical(calls[[n]][[1L]], quote(.handleSimpleError)) && isBaseNamespace(homes[[n]])) {
-    calls[[n]] <- quote(.handleSimpleError())
-  }
-  list(calls, homes, unclass(cnd)[["call"]])
+  calls[[n]] <- innermost_call(calls[[n]], homes[[n]])
+  list(calls = calls, homes = homes, call = unclass(cnd)[["call"]])
 }
 
-# The key does not say which function the call of the condition would find where that is not among the calls.
-is_like <- function(key, frames) {
+# What calls a handler of R's own errors has the message among its arguments.
+innermost_call <- function(call, home) {
+  handles <- identical(call[[1L]], quote(.handleSimpleError)) && isBaseNamespace(home)
+  if (handles) quote(.handleSimpleError()) else call
+}
+
+# Whether the error has the key of the last one that was described. Nearly all errors are such where there are many,
+# and no more frames are looked at than those of the element: there are as many again below it.
+is_like_last <- function(cnd) {
   like <- evaluator$like
-  identical(key, like$key) && (is.null(like$at) ||
-    identical(or_else(is_frameless(key[[3L]], frames[[like$at]]), NULL), like$frameless))
+  if (is.null(like) || !is.list(cnd) || !is.null(evaluator$record)) {
+    return(FALSE)
+  }
+  key <- like$key
+  # Those of handle_condition(), handle_error() and this function are the last ones.
+  frames <- evaluator$depth + seq_along(key$calls)
+  if (length(frames) != sys.nframe() - 3L - evaluator$depth || !identical(unclass(cnd)[["call"]], key$call)) {
+    return(FALSE)
+  }
+  top <- getOption("topLevelEnvironment")
+  for (k in seq_along(frames)) {
+    home <- topenv(sys.frame(frames[[k]]), top)
+    call <- sys.call(frames[[k]])
+    if (k == length(frames)) call <- innermost_call(call, home)
+    if (!identical(home, key$homes[[k]]) || !identical(call, key$calls[[k]])) {
+      return(FALSE)
+    }
+  }
+  # The key does not say which function the call of the condition would find where that is not among the calls.
+  is.null(like$at) || identical(or_else(is_frameless(key$call, sys.frame(like$at)), NULL), like$frameless)
 }
 
 # NULL where it matters which of the frames are the same, or who has made a function: see user_frames(); and
@@ -373,9 +395,9 @@ like_error <- function(key, shown) {
   if (is.null(key) || is.null(record) || !is.null(record$lost) || length(shown$frames) == 0L) {
     return(NULL)
   }
-  simple <- !any(vapply(key[[1L]], call_name, "") %in% c("eval", "evalq")) &&
+  simple <- !any(vapply(key$calls, call_name, "") %in% c("eval", "evalq")) &&
     !any(frame_homes(shown$frames) == "regatta")
-  if (!simple || !all(vapply(key[[1L]], is_light, NA)) || !is_light(key[[3L]])) {
+  if (!simple || !all(vapply(key$calls, is_light, NA)) || !is_light(key$call)) {
     return(NULL)
   }
   evaluator$told <- evaluator$told + 1L
@@ -385,7 +407,7 @@ like_error <- function(key, shown) {
   # A function is looked up where frameless_call() does, since that may evaluate an argument.
   if (is.call(like$call) && !has_frame(like$call, lapply(shown$calls, light_call))) {
     like$at <- which_env(evaluator$frames, shown$frames[[length(shown$frames)]])
-    like$frameless <- is_frameless(key[[3L]], evaluator$frames[[like$at]])
+    like$frameless <- is_frameless(key$call, evaluator$frames[[like$at]])
   }
   like
 }

@@ -37,9 +37,12 @@ par_control <- function(...,
   }
   check_settings(...)
   control <- checked_control(mget(setting_names(), environment()), rlang::current_env())
-  if (is_default) the$defaults <- control
+  if (is_default) the$defaults <- control else note_checked(control)
   control
 }
+
+# The last settings that were checked, which most calls are given. Priorities have any length, and are not held.
+note_checked <- function(control) if (is.null(control$priority)) the$checked <- control
 
 # The settings of the list `given`, each of which may be as a user has written it: also those of a control
 # that was edited since it was made.
@@ -137,11 +140,12 @@ check_control <- function(x, n, call = rlang::caller_env()) {
     name <- argument_or_option(x, ".control", "regatta.control")
     abort_argument(name, x, "made by `par_control()`", call = call, advice = advise_control(x))
   }
-  if (!identical(x, the$defaults)) {
+  if (!identical(x, the$defaults) && !identical(x, the$checked)) {
     given <- as.list(unclass(x))
     unknown <- setdiff(names(given), setting_names())
     do.call(check_settings, c(given[unknown], list(call = call)), quote = TRUE)
     x <- checked_control(given, call)
+    note_checked(x)
   }
   if (!is.null(x$priority) && length(x$priority) != n) {
     must <- sprintf("as long as there are elements (%.0f)", n)

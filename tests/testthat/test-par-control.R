@@ -123,6 +123,31 @@ test_that("a control that was edited is checked where it is used", {
   expect_identical(run(edited("workers", NULL)), list(1L, 2L))
 })
 
+test_that("settings that were found right are not checked again, those that were edited since are", {
+  withr::local_preserve_seed()
+  checks <- function(control) {
+    count <- 0
+    trace("checked_control", function() count <<- count + 1, where = asNamespace("regatta"), print = FALSE)
+    on.exit(untrace("checked_control", where = asNamespace("regatta")))
+    par_lapply(1:2, identity, .control = control)
+    count
+  }
+  control <- par_control(workers = 1L, retries = 1L)
+  suppressMessages({
+    expect_identical(checks(control), 0)
+    control$retries <- 2L
+    expect_identical(checks(control), 1)
+    expect_identical(checks(control), 0)
+  })
+  control$retries <- -1
+  expect_error(par_lapply(1:2, identity, .control = control), "retries", class = "regatta_error_argument")
+  control$retries <- 2
+  control$priority <- 1:2
+  expect_identical(par_lapply(1:2, identity, .control = control), list(1L, 2L))
+  expect_null(regatta:::the$checked$priority)
+  expect_error(par_lapply(1:3, identity, .control = control), "priority", class = "regatta_error_argument")
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
