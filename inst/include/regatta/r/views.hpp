@@ -12,31 +12,21 @@ namespace detail {
 
 template <class T>
 struct RType;
-template <>
-struct RType<double> {
-  static constexpr SEXPTYPE type = REALSXP;
-  static double* data(SEXP x) { return REAL(x); }
+template <class T, SEXPTYPE code, T* (*memory)(SEXP)>
+struct RTypeOf {
+  static constexpr SEXPTYPE type = code;
+  static T* data(SEXP x) { return memory(x); }
 };
 template <>
-struct RType<int> {
-  static constexpr SEXPTYPE type = INTSXP;
-  static int* data(SEXP x) { return TYPEOF(x) == LGLSXP ? LOGICAL(x) : INTEGER(x); }
-};
+struct RType<double> : RTypeOf<double, REALSXP, REAL> {};
 template <>
-struct RType<Rbyte> {
-  static constexpr SEXPTYPE type = RAWSXP;
-  static Rbyte* data(SEXP x) { return RAW(x); }
-};
+struct RType<int> : RTypeOf<int, INTSXP, INTEGER> {};  // which is for logical vectors, too
 template <>
-struct RType<Rcomplex> {
-  static constexpr SEXPTYPE type = CPLXSXP;
-  static Rcomplex* data(SEXP x) { return COMPLEX(x); }
-};
+struct RType<Rbyte> : RTypeOf<Rbyte, RAWSXP, RAW> {};
+template <>
+struct RType<Rcomplex> : RTypeOf<Rcomplex, CPLXSXP, COMPLEX> {};
 template <class T>
-struct RType<const T> {
-  static constexpr SEXPTYPE type = RType<T>::type;
-  static const T* data(SEXP x) { return RType<T>::data(x); }
-};
+struct RType<const T> : RType<T> {};
 
 // Made on the main thread, before the loop: the first look at the memory of an ALTREP vector may
 // allocate it. The vector must stay protected as long as the view is used.
