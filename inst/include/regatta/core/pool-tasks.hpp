@@ -250,8 +250,10 @@ inline Task* Pool::find_task(Slot* me, Group* group) {
     if (Task* const task = me->ring.take(group)) return task;
   }
   if (me && me->emptied && !group) {
-    // A queue that is looked at all the time is slow to push to: a few microseconds for more to come.
+    // A queue that is looked at all the time is slow to push to: a few microseconds for more to come,
+    // in which nobody has to wait for what has been done.
     me->emptied = false;
+    report_done(*me);
     pause_cpu(100);
   }
   if (groups_.any()) {
