@@ -173,22 +173,13 @@ inline void Pool::look_up() {
 // The caller has nothing left to begin. It takes back what helpers have not begun and helps with
 // the loops inside their bodies; loops elsewhere could need a lock that this thread holds.
 inline void Pool::wait_for_helpers(Loop& loop, Slot& me, Gate& gate) {
-  const bool main = process_.on_main();
-  Ticks since = ticks_now();
-  while (gate.inside() > 0) {
-    if (main) poll_if_due(process_, us_since(process_.last_poll));
-    if (!loop.stopped() && loop.has_work(ticks_now())) {
-      loop.ranges[0].set(Range{0, 0});
-      LoopWork(*this, loop, loop.ranges[0], &me, ticks_now()).run();
-      since = ticks_now();
-    } else if (help_below(me, loop)) {
-      since = ticks_now();
-    } else if (us_since(since) < spin_us) {
-      pause_cpu(4);
-    } else {
-      waiting_.wait_unless([&gate] { return gate.inside() == 0; }, poll_us);
-    }
-  }
+  work_until([&gate] { return gate.inside() == 0; }, [&](double) {
+    const Ticks now = ticks_now();
+    if (loop.stopped() || !loop.has_work(now)) return help_below(me, loop);
+    loop.ranges[0].set(Range{0, 0});
+    LoopWork(*this, loop, loop.ranges[0], &me, now).run();
+    return true;
+  });
 }
 
 // A loop that has been there for a moment; a helper that was called does not hesitate.

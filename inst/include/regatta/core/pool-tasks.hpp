@@ -308,31 +308,21 @@ inline void Pool::report_done(Slot& me) {
 inline void Pool::wait_until(Group& group, bool (Group::*wanted)() const) {
   if ((group.*wanted)()) return;
   if (frame_here().pool == this && too_deep() && wait_elsewhere(group, wanted)) return;
-  const bool main = process_.on_main();
   const bool helps = may_help();
   const SlotLease lease(*this, helps);
   Slot* const me = lease.slot();
-  // To look at the clock takes as long as a small task, so that it is done once for each.
-  Ticks now = ticks_now();
-  for (Ticks since = now; !(group.*wanted)();) {
-    if (main) poll_if_due(process_, us_between(process_.last_poll, now));
-    const bool takes = helps || (alone_ && us_between(since, now) > 2.0 * poll_us);
+  work_until([&group, wanted] { return (group.*wanted)(); }, [&](double idle_us) {
+    const bool takes = helps || (alone_ && idle_us > 2.0 * poll_us);
     Group* const only = started() > 0 ? &group : nullptr;
     if (Task* const task = takes ? find_task(me, only) : nullptr) {
       run_tasks(task, me);
-      since = now = ticks_now();
-      continue;
+      return true;
     }
     if (me) report_done(*me);
-    now = ticks_now();
-    if (us_between(since, now) < spin_us) {
-      pause_cpu(4);
-    } else {
-      waiting_.wait_unless([&group, wanted] { return (group.*wanted)(); }, poll_us);
-    }
-  }
+    return false;
+  });
   if (me) report_done(*me);
-  if (main) print_now(process_);
+  if (process_.on_main()) print_now(process_);
 }
 
 // Tasks that wait for tasks that wait are run on top of each other, which a stack bears to some

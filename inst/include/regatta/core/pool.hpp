@@ -92,6 +92,27 @@ class REGATTA_SHARED Pool : public Company {
   void wait_until(Group& group, bool (Group::*wanted)() const);
   bool wait_elsewhere(Group& group, bool (Group::*wanted)() const);
 
+  // Works until done(): work(idle_us) does some, or says that there is none, and then the thread waits
+  // for a notification. The main thread turns to its host now and then.
+  template <class Done, class Work>
+  void work_until(const Done& done, const Work& work) {
+    const bool main = process_.on_main();
+    // To look at the clock takes as long as a small task, so that it is done once for each.
+    Ticks now = ticks_now();
+    for (Ticks since = now; !done();) {
+      if (main) poll_if_due(process_, us_between(process_.last_poll, now));
+      const bool worked = work(us_between(since, now));
+      now = ticks_now();
+      if (worked) {
+        since = now;
+      } else if (us_between(since, now) < spin_us) {
+        pause_cpu(4);
+      } else {
+        waiting_.wait_unless(done, poll_us);
+      }
+    }
+  }
+
   // Whether the calling thread may run tasks while it waits. One that counts as none of the pool's
   // threads may not: a pool made for `n` threads runs no more than `n` tasks at once.
   bool may_help() const {
