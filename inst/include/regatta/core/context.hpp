@@ -13,16 +13,16 @@ REGATTA_NAMESPACE_BEGIN
 // that was given the object begins no further unit.
 class Cancellation {
  public:
-
   // relaxed: like an interrupt, it says "look when you can".
   void request() {
-    requested_.store(true, std::memory_order_relaxed);
+    requests_.fetch_add(1, std::memory_order_relaxed);
     detail::process().look_up();
   }
-  bool requested() const { return requested_.load(std::memory_order_relaxed); }
+  bool requested() const { return requests() != 0; }
+  std::uint32_t requests() const { return requests_.load(std::memory_order_relaxed); }
 
  private:
-  std::atomic<bool> requested_{false};
+  std::atomic<std::uint32_t> requests_{0};
 };
 
 // Thrown by a loop or wait inside a body when the work around it has failed or was cancelled: the
@@ -42,10 +42,9 @@ struct Group;
 // around it has to outlive it, as has all that it points to.
 struct Context {
   Context(Process& in, const Context* around, Failure* slot,
-          const std::atomic<std::uint32_t>* count)
+          const Cancellation* token)
       : process(in), parent(around), interrupts(around ? around->interrupts : in.interrupts()),
-        failure(slot), cancels(count),
-        cancels_before(count ? count->load(std::memory_order_relaxed) : 0) {}
+        failure(slot), cancellation(token) {}
 
   // Work may lie in work to any depth: what has been asked since the process last heard of something
   // that ends work is not asked again.
@@ -64,8 +63,8 @@ struct Context {
 
   // relaxed: "stop when you can".
   bool stopped_itself() const {
-    return (failure && failure->ends(index)) || (token && token->requested()) ||
-           (cancels && cancels->load(std::memory_order_relaxed) != cancels_before);
+    return (failure && failure->ends(index)) ||
+           (cancellation && cancellation->requests() != cancels_before);
   }
 
   void record(std::exception_ptr error) const noexcept {
@@ -96,9 +95,8 @@ struct Context {
   std::uint32_t interrupts;  // before the outermost work began: a later one ends it
   Failure* failure;          // where exceptions go; null for a Thread
   std::uint64_t index = 1;   // in that slot: 1, but for tasks whose lowest failure counts
-  const Cancellation* token = nullptr;
-  const std::atomic<std::uint32_t>* cancels;  // how often it has been cancelled
-  std::uint32_t cancels_before;
+  const Cancellation* cancellation;
+  std::uint32_t cancels_before = 0;  // requests that are not for this
   Group* group = nullptr;  // of a task
 
   // The value of process.stops() at which neither this nor anything around it had stopped. relaxed:

@@ -88,7 +88,7 @@ void run_for(Pool& pool, Begin first, End last, F& f, std::size_t threads, std::
   const std::uint64_t count = static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(begin);
   const std::uint64_t step = batches > 0 && batches < count ? (count - 1) / batches + 1 : 1;
   IndexLoop<Index, F> loop(pool.process(), begin, count, step, f);
-  loop.token = token;
+  loop.cancellation = token;
   if (batches > 0) loop.max_units = 1;
   const unsigned most = pool.loop_threads();
   pool.run(loop, (count - 1) / step + 1,

@@ -20,19 +20,18 @@ constexpr std::uint64_t usual_limit = 1 << 16;
 //
 // Groups form trees: what a task pushes without naming a group goes to a group of its own children,
 // which counts as one task of the group that the task belongs to.
-struct Group : Context {
+struct Group : NoCopy {
   // `around`: the work that is not over before all of this group is, or null.
   Group(Process& in, Pool& on, const Context* around, const void* by = nullptr)
-      : Context(in, around, &first_exception, &cancelled), pool(on), parent_group(nullptr),
-        root(this), user(by), outer(in, nullptr, nullptr, nullptr) {}
+      : process(in), pool(on), parent(around), parent_group(nullptr), root(this), user(by),
+        outer(in, nullptr, nullptr, nullptr) {}
 
   // Of what a task pushes, or a body that is part of no task. `task` may end before the group does,
   // and so may groups above that nobody can wait for: what is kept is the nearest that is open.
   Group(Pool& on, Group& above, const Context* task, const void* by)
-      : Context(above.process, task, &first_exception, &cancelled), pool(on),
+      : process(above.process), pool(on), parent(task ? &outer : nullptr),
         parent_group(&above.reporting()), root(above.root), user(by),
-        outer(task ? of_nearest(*task) : Context(above.process, nullptr, nullptr, nullptr)) {
-    parent = task ? &outer : nullptr;
+        outer(task ? of_nearest(*task) : Context(process, nullptr, nullptr, nullptr)) {
     parent_group->pending.fetch_add(1, std::memory_order_relaxed);
   }
 
@@ -69,12 +68,9 @@ struct Group : Context {
     }
   }
 
-  void cancel() {
-    cancelled.fetch_add(1, std::memory_order_relaxed);
-    process.look_up();
-  }
-
+  Process& process;
   Pool& pool;
+  const Context* const parent;  // the work around it
   Group* const parent_group;
   Group* const root;
   const void* const user;    // whose pushes these are, of those that share the pool
@@ -83,7 +79,7 @@ struct Group : Context {
   bool by_index = false;     // the exception of the lowest index counts, not the first in time
   const Context outer;       // of children: a copy of their task's context
   Failure first_exception;
-  std::atomic<std::uint32_t> cancelled{0};
+  Cancellation cancellation;
   std::atomic<bool> left{false};         // by those who push: nobody can wait for it
   std::atomic<bool> interrupted{false};  // tasks were dropped for that; relaxed: read when all are done
   Padding<> apart_from_pushers;

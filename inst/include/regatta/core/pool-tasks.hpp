@@ -24,7 +24,7 @@ inline void Pool::push(Group& group, Task* task) {
   }
   task->group = &group;
   task->interrupts = interrupts_before(process_);
-  task->cancels = group.cancelled.load(std::memory_order_relaxed);
+  task->cancels = group.cancellation.requests();
   if (group.by_index) task->index += group.pushed.fetch_add(1, std::memory_order_relaxed);
   if (!group.has_room()) wait_until(group, &Group::has_space);
   // Before the task can be seen, so that the count is never less than the tasks that exist.
@@ -92,7 +92,7 @@ inline void Pool::run_tasks(Task* task, Slot* me) {
   const Ticks due = main ? process_.last_poll + static_cast<Ticks>(poll_us * ticks_per_us_) : 0;
   SpareBundle alone;
   {
-    Context context(process_, group.parent, nullptr, &group.cancelled);
+    Context context(process_, group.parent, nullptr, &group.cancellation);
     context.group = &group;
     FrameScope scope(Frame{this, me, &context, nullptr, nullptr}, process_);
     for (std::uint32_t left = TaskRing::places; task; task = me->ring.take(&group)) {

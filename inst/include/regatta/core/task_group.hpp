@@ -29,7 +29,7 @@ class TaskGroup {
   ~TaskGroup() {
     // A forked child has none of the tasks.
     if (&group_.process != &detail::process()) return;
-    if (detail::unwinding() != unwinding_) group_.cancel();
+    if (detail::unwinding() != unwinding_) group_.cancellation.request();
     group_.pool.finish(group_);
   }
 
@@ -49,7 +49,7 @@ class TaskGroup {
   void wait() { group_.pool.wait(here()); }
 
   // Drops the tasks that have not begun; those that run can ask shouldStop(). Later tasks are run.
-  void cancel() { group_.cancel(); }
+  void cancel() { group_.cancellation.request(); }
 
  private:
   TaskGroup(detail::Pool& pool, std::size_t limit, FirstException first)

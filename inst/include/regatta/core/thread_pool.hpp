@@ -80,7 +80,7 @@ class ThreadPool {
     // A body has called exit(), which destroys static objects: the system takes the pool back.
     if (pool->runs_here()) return;
     detail::Group& root = pool->root(this);
-    if (detail::unwinding() != unwinding_) root.cancel();
+    if (detail::unwinding() != unwinding_) root.cancellation.request();
     pool->finish(root);
     delete pool;
   }
@@ -138,7 +138,7 @@ class ThreadPool {
   }
 
   // Drops the tasks that have not begun; those that run can ask shouldStop().
-  void cancel() { pool().root(this).cancel(); }
+  void cancel() { pool().root(this).cancellation.request(); }
 
   // Changes the number of workers, when all tasks are done.
   void resize(std::size_t threads) {
