@@ -15,7 +15,7 @@ small_loops <- c("empty loop, 10,000", "10 falling units, 40 us")
 without <- function(cells, file, ...) list(cells = cells, file = file, changes = c(...))
 mechanisms <- list(
   "memory of tasks that goes round" = without(tasks, "task-memory.hpp",
-    "if (!taking_.exchange(true, std::memory_order_acquire)) {" = "if (false) {",
+    "if (taking_.try_lock()) {" = "if (false) {",
     "if (!first_) last_ = block;" = "if (true) return free(block);"),
   "tasks fetched in batches of 32" = without(tasks, "task.hpp", "places = 32;" = "places = 1;"),
   "a moment for more tasks to come" = without(tasks[-1L], "pool-tasks.hpp", "pause_cpu(100);" = ""),

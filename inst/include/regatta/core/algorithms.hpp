@@ -33,7 +33,7 @@ struct Blocks {
 template <class T>
 struct Apart {
   T value;
-  Padding<> apart;
+  Padding apart;
 };
 
 // Combines the results of blocks, which come in any order, along a binary tree over their numbers. Of
@@ -133,7 +133,7 @@ void parallelScan(In first, In last, Out out, const T& init, Combine&& combine,
   using Difference = typename std::iterator_traits<In>::difference_type;
   const detail::Blocks blocks(static_cast<std::uint64_t>(std::distance(first, last)));
   std::vector<detail::Apart<T>> before(static_cast<std::size_t>(blocks.number),
-                                       detail::Apart<T>{init, detail::Padding<>()});
+                                       detail::Apart<T>{init, detail::Padding()});
   parallelFor(std::uint64_t(0), blocks.number, [&](std::uint64_t block) {
     T sum = init;
     for (std::uint64_t i = blocks.first(block); i < blocks.last(block); ++i) {

@@ -1,6 +1,10 @@
 #ifndef REGATTA_CORE_CONFIG_HPP
 #define REGATTA_CORE_CONFIG_HPP
 
+#include <sched.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -70,10 +74,9 @@ struct NoCopy {
 };
 
 // Between what different threads write to. Instead of alignas, which `new` ignores before C++17.
-template <std::size_t Size = cache_line>
 struct Padding {
   Padding() {}
-  char space[Size];
+  char space[cache_line];
 };
 
 // Tells the core that this thread waits for another one's store.
@@ -88,6 +91,32 @@ inline void pause_cpu() {
 inline void pause_cpu(int times) {
   for (int i = 0; i < times; ++i) pause_cpu();
 }
+
+// For a few instructions at a time. Whoever waits for long gives its core to the thread that holds
+// the lock, which the system may have stopped; and sleeps in the end, since a thread of real-time
+// priority yields to none of a lower one.
+class SpinLock {
+ public:
+  // acquire, and release below: who takes it finds all as the last one left it.
+  bool try_lock() {
+    return !taken_.load(std::memory_order_relaxed) && !taken_.exchange(true, std::memory_order_acquire);
+  }
+  void lock() {
+    for (int turn = 0; !try_lock(); ++turn) {
+      if (turn < 64) {
+        pause_cpu(4);
+      } else if (turn < 256) {
+        sched_yield();
+      } else {
+        usleep(50);
+      }
+    }
+  }
+  void unlock() { taken_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool> taken_{false};
+};
 
 using Clock = std::chrono::steady_clock;
 

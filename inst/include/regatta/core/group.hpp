@@ -82,7 +82,7 @@ struct Group : NoCopy {
   Cancellation cancellation;
   std::atomic<bool> left{false};         // by those who push: nobody can wait for it
   std::atomic<bool> interrupted{false};  // tasks were dropped for that; relaxed: read when all are done
-  Padding<> apart_from_pushers;
+  Padding apart_from_pushers;
 
   // Tasks and groups of children that are not done, and one while it is open.
   std::atomic<std::uint64_t> pending{1};

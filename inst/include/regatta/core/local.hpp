@@ -66,7 +66,7 @@ class PerThread {
     const std::thread::id owner;
     std::size_t index = 0;
     T value;
-    detail::Padding<> apart;
+    detail::Padding apart;
   };
 
   Node* here() {

@@ -68,7 +68,7 @@ class Gate {
 
   std::atomic<std::uint64_t> word_{0};
   Loop* loop_ = nullptr;
-  Padding<> apart_;
+  Padding apart_;
 };
 
 class Pool;

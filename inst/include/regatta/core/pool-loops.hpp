@@ -9,7 +9,7 @@ namespace detail {
 // One of a guest that nobody has; null if there is none.
 inline Slot* Pool::lend_slot() {
   for (unsigned i = helper_count_; i < slot_count(); ++i) {
-    if (slots_[i].take()) return &slots_[i];
+    if (slots_[i].lent.try_lock()) return &slots_[i];
   }
   return nullptr;
 }

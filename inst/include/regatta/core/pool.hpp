@@ -42,7 +42,6 @@ class REGATTA_SHARED Pool : public Company {
   // Whether the calling thread is in one of its bodies.
   bool runs_here() const;
 
-  unsigned helpers() const { return helper_count_; }
   unsigned loop_threads() const { return most_; }
   Process& process() const { return process_; }
   TaskMemory& task_memory() { return task_memory_; }
@@ -214,7 +213,7 @@ class SlotLease : NoCopy {
     slot_ = frame.pool == &pool && frame.slot ? frame.slot : lent_ = pool.lend_slot();
   }
   ~SlotLease() {
-    if (lent_) lent_->give_back();
+    if (lent_) lent_->lent.unlock();
   }
 
   Slot* slot() const { return slot_; }

@@ -1,7 +1,6 @@
 #ifndef REGATTA_CORE_RANGE_HPP
 #define REGATTA_CORE_RANGE_HPP
 
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,29 +19,6 @@ struct Range {
   Unit first;
   Unit last;
   Unit size() const { return first < last ? last - first : 0; }
-};
-
-// For a few instructions at a time. Whoever waits for long gives its core to the thread that holds
-// the lock, which the system may have stopped; and sleeps in the end, since a thread of real-time
-// priority yields to none of a lower one.
-class SpinLock {
- public:
-  bool try_lock() { return !taken_.exchange(true, std::memory_order_acquire); }
-  void lock() {
-    for (int turn = 0; !try_lock(); ++turn) {
-      if (turn < 64) {
-        pause_cpu(4);
-      } else if (turn < 256) {
-        sched_yield();
-      } else {
-        usleep(50);
-      }
-    }
-  }
-  void unlock() { taken_.store(false, std::memory_order_release); }
-
- private:
-  std::atomic<bool> taken_{false};
 };
 
 // A memory barrier that all other threads of the process execute too, so that they need none of
@@ -161,7 +137,7 @@ class StealableRange {
   std::atomic<Unit> limit_{0};
   std::atomic<Unit> last_{0};
   std::atomic<Ticks> started_{0};
-  Padding<> apart_;
+  Padding apart_;
 };
 
 }  // namespace detail

@@ -39,17 +39,11 @@ struct Sight {
 // pool's own threads are theirs, others are lent to threads that are in a loop or wait for tasks.
 // Levels, ring and what is atomic are read by others, the rest is the thread's own.
 struct Slot {
-  // acquire and release: the next thread finds the slot as the last one left it.
-  bool take() {
-    return !taken.load(std::memory_order_relaxed) && !taken.exchange(true, std::memory_order_acquire);
-  }
-  void give_back() { taken.store(false, std::memory_order_release); }
-
   Level levels[max_levels];
   int depth = 0;  // loops that are open
-  std::atomic<bool> taken{false};
+  SpinLock lent;
   TaskRing ring;
-  Padding<> apart;
+  Padding apart;
 
   // Tasks done that their group has not been told of; it is there as long as there are any.
   Group* done_group = nullptr;

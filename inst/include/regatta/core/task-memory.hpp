@@ -30,11 +30,10 @@ class TaskMemory {
     free_all(returned_.load(std::memory_order_acquire));
   }
 
-  // acquire and release on `taking_`: who takes next sees what is ready. Who finds another thread
-  // taking does not wait for it.
+  // Who finds another thread taking does not wait for it.
   void* take() {
     SpareBlock* block = nullptr;
-    if (!taking_.exchange(true, std::memory_order_acquire)) {
+    if (taking_.try_lock()) {
       // acquire: pairs with give(). All are taken at once, so that no block comes back in between.
       if (!ready_ && returned_.load(std::memory_order_relaxed)) {
         kept_.store(0, std::memory_order_relaxed);
@@ -42,7 +41,7 @@ class TaskMemory {
       }
       block = ready_;
       if (block) ready_ = block->next;
-      taking_.store(false, std::memory_order_release);
+      taking_.unlock();
     }
     return block ? block : allocate();
   }
@@ -80,7 +79,7 @@ class TaskMemory {
     }
   }
 
-  std::atomic<bool> taking_{false};
+  SpinLock taking_;
   SpareBlock* ready_ = nullptr;  // of the thread that is taking
   std::atomic<SpareBlock*> returned_{nullptr};
   std::atomic<unsigned> kept_{0};  // of those returned

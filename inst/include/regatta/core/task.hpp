@@ -123,7 +123,7 @@ class TaskQueue {
 
  private:
   std::atomic<Link*> last_{&stub_};
-  Padding<> apart_;
+  Padding apart_;
   Link* first_ = &stub_;
   Link stub_;
 };
