@@ -78,8 +78,7 @@ extern "C" REGATTA_SHARED inline void* regatta_work_mark_1() {
 }
 
 inline WorkMark* work_mark() {
-  static std::atomic<SharedGetter> known(nullptr);
-  return static_cast<WorkMark*>(shared_by(known, "regatta_work_mark_1", &regatta_work_mark_1));
+  return static_cast<WorkMark*>(shared_by<&regatta_work_mark_1>("regatta_work_mark_1"));
 }
 
 // All that is kept for one thread, one for all libraries of one ABI: a body of one may call a
@@ -100,9 +99,8 @@ extern "C" REGATTA_SHARED inline void* REGATTA_ABI(regatta_thread_)() {
 }
 
 REGATTA_NOINLINE inline ThreadState* find_thread_state() {
-  static std::atomic<SharedGetter> known(nullptr);
-  return static_cast<ThreadState*>(shared_by(known, REGATTA_TEXT(REGATTA_ABI(regatta_thread_)),
-                                             &REGATTA_ABI(regatta_thread_)));
+  return static_cast<ThreadState*>(
+      shared_by<&REGATTA_ABI(regatta_thread_)>(REGATTA_TEXT(REGATTA_ABI(regatta_thread_))));
 }
 
 inline ThreadState& thread_state() {

@@ -46,9 +46,7 @@ inline Pool::Pool(Process& in, unsigned helpers, unsigned most, bool alone)
 
 inline Pool::~Pool() {
   process_.leave_company(this);
-  closing_.store(true, std::memory_order_relaxed);
-  stop_threads();
-  while (Task* const task = find_task(nullptr, nullptr)) run_tasks(task, nullptr);
+  close();
   for (unsigned i = 0; i < slot_count(); ++i) slots_[i].spare.send(task_memory_);
   for (Group* one = roots_.load(std::memory_order_relaxed); one;) {
     Group* const next = one->sibling;
@@ -57,20 +55,25 @@ inline Pool::~Pool() {
   }
 }
 
-// At the end of the program. The pool itself stays for the system to take back, since threads that
-// nobody joins may be at work with it.
-inline void Pool::end() {
-  closing_.store(true, std::memory_order_seq_cst);
-  if (frame_here().context) {
-    release_threads();
-    return;
-  }
+inline void Pool::close() {
+  closing_.store(true, std::memory_order_relaxed);
   stop_threads();
   while (Task* const task = find_task(nullptr, nullptr)) run_tasks(task, nullptr);
 }
 
+// At the end of the program. The pool itself stays for the system to take back, since threads that
+// nobody joins may be at work with it.
+inline void Pool::end() {
+  if (frame_here().context) {
+    release_threads();
+  } else {
+    close();
+  }
+}
+
 // A body has called exit(). Its own thread cannot be joined, and others may wait for the body.
 inline void Pool::release_threads() {
+  closing_.store(true, std::memory_order_relaxed);
   ticker_.end();
   std::lock_guard<std::mutex> lock(threads_mutex_);
   stopping_.store(true, std::memory_order_seq_cst);

@@ -54,6 +54,7 @@ class REGATTA_SHARED Pool : public Company {
 
   // Threads, in pool-threads.hpp.
   bool start_one();
+  void close();
   void release_threads();
   void call_helpers(int count);
   void serve(Slot& me);

@@ -220,14 +220,12 @@ extern "C" REGATTA_SHARED inline void* REGATTA_ABI(regatta_process_)() {
 }
 
 inline ProcessRecord& process_record() {
-  static std::atomic<SharedGetter> known(nullptr);
-  const SharedGetter own = &REGATTA_ABI(regatta_process_);
   auto* record = static_cast<ProcessRecord*>(
-      shared_by(known, REGATTA_TEXT(REGATTA_ABI(regatta_process_)), own));
+      shared_by<&REGATTA_ABI(regatta_process_)>(REGATTA_TEXT(REGATTA_ABI(regatta_process_))));
   if (record->size == sizeof(ProcessRecord) && record->process_size == sizeof(Process)) {
     return *record;
   }
-  return *static_cast<ProcessRecord*>(own());
+  return *static_cast<ProcessRecord*>(REGATTA_ABI(regatta_process_)());
 }
 
 // What this library knows of it.

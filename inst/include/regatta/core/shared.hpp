@@ -53,9 +53,11 @@ REGATTA_COLD inline SharedGetter find_shared(const char* symbol, SharedGetter ow
   return own;
 }
 
-// The same, looked for once by each library. acquire and release: two that look at the same time store
-// the same address of code.
-inline void* shared_by(std::atomic<SharedGetter>& known, const char* symbol, SharedGetter own) {
+// What the function `own`, of this name, gives; looked for once by each library. acquire and release:
+// two that look at the same time store the same address of code.
+template <SharedGetter own>
+void* shared_by(const char* symbol) {
+  static std::atomic<SharedGetter> known(nullptr);
   SharedGetter getter = known.load(std::memory_order_acquire);
   if (!getter) {
     getter = find_shared(symbol, own);
