@@ -22,7 +22,7 @@ mechanisms <- list(
   "loops over within 0.7 us left to their callers" = without("empty loop, 100", "slot.hpp",
     "ripe_us = 0.7;" = "ripe_us = 0.0;"),
   "loops just left not joined again at once" = without(loops, "pool-loops.hpp",
-    "if (me.left.is(&gate, *word) && us_since(me.left.when) < spin_us) continue;" = ""),
+    "if (me.left.is(&gate, *word) && process_.us_since(me.left.when) < spin_us) continue;" = ""),
   "a search of 60 us before a helper sleeps" = without(small_loops, "slot.hpp",
     "spin_us = 60.0;" = "spin_us = 0.0;"),
   "a helper called at once by a loop that was worth it before" = without(
@@ -31,7 +31,7 @@ mechanisms <- list(
   "a sleeper that looks for loops" = without("empty loop, 1,000, threads asleep", "slot.hpp",
     "watch_until_us = 1e6;" = "watch_until_us = 0.0;"),
   "nothing stolen that takes less than 0.3 us" = without(small_loops, "loop.hpp",
-    "> 0.3 * loop_.ticks_per_us" = "> 0.0 * loop_.ticks_per_us"),
+    "> 0.3 * loop_.process.ticks_per_us" = "> 0.0 * loop_.process.ticks_per_us"),
   "stretches of 2 us" = without(loops, "loop.hpp", "piece_us = 2.0;" = "piece_us = 0.1;"),
   "stealing from a stretch that turns out dear" = without("1,057 units of nothing, then 60 of 1 ms",
     "loop.hpp", "dear_us = 10.0 * piece_us;" = "dear_us = 1e9 * piece_us;"),

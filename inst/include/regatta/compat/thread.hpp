@@ -130,7 +130,7 @@ class Thread {
     if (!process_->on_main()) return;
     const std::chrono::microseconds period(static_cast<long>(detail::poll_us));
     while (end_.wait_for(period) != std::future_status::ready) {
-      detail::poll_if_due(*process_, detail::poll_us + 1.0);
+      if (detail::poll_host(*process_)) process_->count_interrupt();
     }
   }
 

@@ -108,7 +108,7 @@ struct Loop : Context {
   }
 
   // A stretch that was begun before this moment and has not ended has turned out dear.
-  Ticks dear_before(Ticks now) const { return now - static_cast<Ticks>(dear_us * ticks_per_us); }
+  Ticks dear_before(Ticks now) const { return now - static_cast<Ticks>(dear_us * process.ticks_per_us); }
 
   // Units that a thread that comes can have for the asking.
   Unit free() const {
@@ -131,7 +131,6 @@ struct Loop : Context {
   unsigned range_count = 1;
   unsigned threads = 1;        // that take part at most, the caller included
   Unit max_units = max_piece;  // in one stretch
-  double ticks_per_us = 1000.0;
   Ticks start = 0;
   Failure first_exception;
 
@@ -169,13 +168,13 @@ class Pace {
   // Fetching a unit from another core costs some 100 ns.
   bool is_worth(Unit size) const {
     return size > 0 &&
-           (cost_ <= 0.0 || static_cast<double>(size) * cost_ > 0.3 * loop_.ticks_per_us);
+           (cost_ <= 0.0 || static_cast<double>(size) * cost_ > 0.3 * loop_.process.ticks_per_us);
   }
 
  private:
   void plan(double cost, Unit most) {
     cost_ = cost;
-    const double units = piece_us * loop_.ticks_per_us / cost;
+    const double units = piece_us * loop_.process.ticks_per_us / cost;
     const Unit limit = std::min(std::min(most, max_piece), loop_.max_units);
     next_ = units < static_cast<double>(limit) ? std::max<Unit>(1, static_cast<Unit>(units)) : limit;
   }

@@ -25,12 +25,14 @@ class Pipeline {
 
   // What each thread does until all is done.
   void work() {
-    const bool main = process().on_main();
-    Clock::time_point looked = Clock::now();
+    Process& here = process();
+    const bool main = here.on_main();
     std::unique_lock<std::mutex> lock(mutex_);
     while (combine_next_ < end_) {
       lock.unlock();
-      const bool stops = has_stopped(main, &looked);
+      // A worker is one long body: nobody else asks the host on the main thread.
+      if (main) poll_if_due(here, ticks_now());
+      const bool stops = frame_here().context->stopped();
       lock.lock();
       if (stops) break;
       // What is serial comes first: everything else waits for it.
@@ -54,16 +56,6 @@ class Pipeline {
   };
 
   Slot& slot(std::uint64_t index) { return slots_[static_cast<std::size_t>(index % places_)]; }
-
-  // A worker is one long body: nobody else asks the host on the main thread.
-  static bool has_stopped(bool main, Clock::time_point* looked) {
-    if (frame_here().context->stopped()) return true;
-    if (!main || Clock::now() - *looked < std::chrono::microseconds(static_cast<long>(poll_us))) {
-      return false;
-    }
-    *looked = Clock::now();
-    return shouldStop();
-  }
 
   // Runs a step without the lock. Of several that throw the first item's exception is kept, and
   // items before it still run to their end: they may throw, too, as they would have in a serial

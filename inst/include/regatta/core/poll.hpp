@@ -94,8 +94,8 @@ inline bool poll_host(Process& process) {
 }
 
 // Main thread only: asks if it is time to, and tells the other threads.
-inline void poll_if_due(Process& process, double us_since_last) {
-  if (us_since_last > poll_us && poll_host(process)) process.count_interrupt();
+inline void poll_if_due(Process& process, Ticks now) {
+  if (process.us_between(process.last_poll, now) > poll_us && poll_host(process)) process.count_interrupt();
 }
 
 // What checks that follow each other closely are answered with is at most this old: some 50 us.

@@ -53,8 +53,8 @@ inline bool LoopWork::next() {
 // is work for them; the main thread turns to the host now and then.
 inline void LoopWork::attend() {
   if (main_) {
-    poll_if_due(loop_.process, us_since(loop_.process.last_poll));
-    if (us_since(loop_.start) > wake_us) pool_.ticker_.start();
+    poll_if_due(loop_.process, pace_.now());
+    if (loop_.process.us_between(loop_.start, pace_.now()) > wake_us) pool_.ticker_.start();
   }
   if (!calls_) return;
   loop_.cost.store(static_cast<float>(pace_.cost()), std::memory_order_relaxed);
@@ -67,7 +67,7 @@ inline void LoopWork::attend() {
 // One that calls the others; should it find no time, the next is called in a millisecond.
 inline void LoopWork::call_helper() {
   pool_.call_helpers(1);
-  next_call_ = pace_.now() + static_cast<Ticks>(1000.0 * loop_.ticks_per_us);
+  next_call_ = pace_.now() + static_cast<Ticks>(1000.0 * loop_.process.ticks_per_us);
 }
 
 // On the main thread nothing but the ticker would end a stretch that turns out dear.
@@ -102,7 +102,6 @@ inline bool LoopWork::steal() {
 inline void Pool::run(Loop& loop, Unit units, unsigned threads) {
   refuse_lost_body(process_);
   const ThreadState& here = thread_state();
-  loop.ticks_per_us = ticks_per_us_;
   loop.start = ticks_now();
   {
     threads = works_elsewhere(here, process_) ? 1 : std::min(threads, helper_count_ + 1);
@@ -190,13 +189,13 @@ inline Gate* Pool::choose_gate(Slot& me, std::uint64_t* word) {
       Gate& gate = slots_[i].levels[level].gate;
       *word = gate.peek();
       if (!Gate::has_room(*word) || &slots_[i] == &me) continue;
-      if (me.left.is(&gate, *word) && us_since(me.left.when) < spin_us) continue;
+      if (me.left.is(&gate, *word) && process_.us_since(me.left.when) < spin_us) continue;
       if (me.called) return &gate;
       if (!me.candidate.is(&gate, *word)) {
         me.candidate = Sight{&gate, Gate::number(*word), now};
         return nullptr;
       }
-      return us_since(me.candidate.when) < ripe_us ? nullptr : &gate;
+      return process_.us_since(me.candidate.when) < ripe_us ? nullptr : &gate;
     }
   }
   return nullptr;

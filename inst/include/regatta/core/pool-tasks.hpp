@@ -89,7 +89,7 @@ inline void Pool::run_tasks(Task* task, Slot* me) {
   const bool singly = !me || group.limit < usual_limit;
   if (me && me->done_group != &group) report_done(*me);
   const bool main = process_.on_main();
-  const Ticks due = main ? process_.last_poll + static_cast<Ticks>(poll_us * ticks_per_us_) : 0;
+  const Ticks due = main ? process_.last_poll + static_cast<Ticks>(poll_us * process_.ticks_per_us) : 0;
   SpareBundle alone;
   {
     Context context(process_, group.parent, nullptr, &group.cancellation);

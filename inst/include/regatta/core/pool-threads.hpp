@@ -9,16 +9,6 @@
 REGATTA_NAMESPACE_BEGIN
 namespace detail {
 
-// Ticks per microsecond, measured when first asked for. No static object is made for that: a process
-// may be forked meanwhile, and its child would wait for ever for who makes it. relaxed: two that
-// measure at the same time find about the same.
-REGATTA_SHARED inline double tick_rate() {
-  static std::atomic<double> known(0.0);
-  double rate = known.load(std::memory_order_relaxed);
-  if (!(rate > 0.0)) known.store(rate = measure_ticks_per_us(), std::memory_order_relaxed);
-  return rate;
-}
-
 // Called when the program ends or the library that holds the pool is unloaded: tasks that run are
 // told and waited for, so that what they use of older static objects is still there. In a forked
 // child there are no threads to end.
@@ -30,7 +20,8 @@ inline void end_pool() {
 }
 
 // Registered when a thread is first needed, after the static objects that its tasks can know. To be
-// registered twice does no harm; see tick_rate() for why this is no static object.
+// registered twice does no harm. No static object is made for that: a process may be forked meanwhile,
+// and its child would wait for ever for who makes it.
 REGATTA_SHARED inline void keep_pool() {
   static std::atomic<bool> kept(false);
   if (kept.load(std::memory_order_relaxed)) return;
@@ -38,7 +29,7 @@ REGATTA_SHARED inline void keep_pool() {
 }
 
 inline Pool::Pool(Process& in, unsigned helpers, unsigned most, bool alone)
-    : process_(in), helper_count_(helpers), most_(most), ticks_per_us_(tick_rate()),
+    : process_(in), helper_count_(helpers), most_(most),
       slots_(new Slot[helpers + guests]), ticker_(*this), alone_(alone), can_start_(helpers),
       closing_(in.ending()) {
   process_.join_company(this);
@@ -122,7 +113,7 @@ inline void Pool::serve(Slot& me) {
       continue;
     }
     start_watching(me);
-    if (us_since(me.last_work) < spin_us) {
+    if (process_.us_since(me.last_work) < spin_us) {
       pause_cpu(8);
     } else {
       rest(me);
@@ -166,7 +157,7 @@ inline double Pool::watch_for(Slot& me) {
     me.loops_seen = loops;
     me.last_work = ticks_now();
   }
-  const double idle = us_since(me.last_work);
+  const double idle = process_.us_since(me.last_work);
   if (idle < watch_until_us && watching_.load(std::memory_order_relaxed) <= 2) {
     return std::max(watch_us, idle);
   }
@@ -181,7 +172,7 @@ inline void Pool::rest(Slot& me) {
     bed_.cancel_wait(ticket);
     // A thread that pushes has been held up at a moment when nothing can be taken. It may need this
     // core to go on, which it does not get as long as a thread of higher priority keeps looking.
-    if (us_since(me.last_work) > 4.0 * spin_us) {
+    if (process_.us_since(me.last_work) > 4.0 * spin_us) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
     return;

@@ -100,12 +100,12 @@ class REGATTA_SHARED Pool : public Company {
     // To look at the clock takes as long as a small task, so that it is done once for each.
     Ticks now = ticks_now();
     for (Ticks since = now; !done();) {
-      if (main) poll_if_due(process_, us_between(process_.last_poll, now));
-      const bool worked = work(us_between(since, now));
+      if (main) poll_if_due(process_, now);
+      const bool worked = work(process_.us_between(since, now));
       now = ticks_now();
       if (worked) {
         since = now;
-      } else if (us_between(since, now) < spin_us) {
+      } else if (process_.us_between(since, now) < spin_us) {
         pause_cpu(4);
       } else {
         waiting_.wait_unless(done, poll_us);
@@ -119,14 +119,9 @@ class REGATTA_SHARED Pool : public Company {
     return frame_here().pool == this || most_ > helper_count_ || started() == 0;
   }
 
-  double us_between(Ticks then, Ticks now) const {
-    return static_cast<double>(now - then) / ticks_per_us_;
-  }
-  double us_since(Ticks then) const { return us_between(then, ticks_now()); }
-
   // Whether units of this cost, in ticks, are worth waking a helper for.
   bool is_enough(Unit units, double cost) const {
-    return static_cast<double>(units) * cost > wake_us * ticks_per_us_;
+    return static_cast<double>(units) * cost > wake_us * process_.ticks_per_us;
   }
 
   unsigned slot_count() const { return helper_count_ + guests; }
@@ -140,7 +135,6 @@ class REGATTA_SHARED Pool : public Company {
   Process& process_;
   const unsigned helper_count_;
   const unsigned most_;
-  const double ticks_per_us_;
   std::unique_ptr<Slot[]> slots_;  // of its threads, then of guests
   Ticker ticker_;
   const bool alone_;
@@ -188,9 +182,6 @@ class LoopWork : NoCopy {
   void attend();
   Unit most_units() const;
   bool steal();
-  double us_since(Ticks then) const {
-    return static_cast<double>(pace_.now() - then) / loop_.ticks_per_us;
-  }
 
   Pool& pool_;
   Loop& loop_;

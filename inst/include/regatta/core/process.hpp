@@ -116,7 +116,9 @@ struct Company {
 // the process ends. A forked child makes its own, see process().
 class REGATTA_SHARED Process {
  public:
-  explicit Process(Process* parent) : before_fork(parent), main_thread_(std::this_thread::get_id()) {
+  explicit Process(Process* parent)
+      : ticks_per_us(parent ? parent->ticks_per_us : measure_ticks_per_us()), before_fork(parent),
+        main_thread_(std::this_thread::get_id()) {
     set_host(parent ? parent->host() : Host());
     if (!parent) return;
     main_thread_.store(parent->main_thread_.load());
@@ -128,6 +130,10 @@ class REGATTA_SHARED Process {
   bool on_main() const {
     return std::this_thread::get_id() == main_thread_.load(std::memory_order_relaxed);
   }
+
+  const double ticks_per_us;
+  double us_between(Ticks then, Ticks now) const { return static_cast<double>(now - then) / ticks_per_us; }
+  double us_since(Ticks then) const { return us_between(then, ticks_now()); }
 
   // For the thread that becomes the main one; others may be at work. Hosts before are kept, since one
   // of their functions may be running.
