@@ -21,54 +21,16 @@ namespace detail {
 // notifies them again while they wake up; in bits 32-63 the number of notifications.
 class EventCount {
  public:
-  // What a sleeper has been told of before it prepared.
-  using Ticket = std::uint32_t;
-
-  // acquire: who prepares after a notification sees the work that it was for.
-  Ticket prepare_wait() { return number(state_.fetch_add(1, std::memory_order_seq_cst)); }
-
-  // One that has been notified meanwhile is not counted any more.
-  void cancel_wait(Ticket ticket) {
-    std::uint64_t state = state_.load(std::memory_order_relaxed);
-    while (number(state) == ticket &&
-           !state_.compare_exchange_weak(state, state - 1, std::memory_order_seq_cst,
-                                         std::memory_order_relaxed)) {
-    }
-  }
-
   bool any() const { return sleepers(state_.load(std::memory_order_seq_cst)) > 0; }
 
-  // After prepare_wait(). Sleeps until notified, at most `us` microseconds if that is not negative;
-  // false if nobody has. Grants are for those who slept when they were given: a thread that comes
-  // later must not use one up.
-  bool commit_wait(Ticket ticket, double us) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    const auto notified = [this, ticket] {
-      return number(state_.load(std::memory_order_relaxed)) != ticket;
-    };
-    if (notified()) return true;
-    ++waiting_;
-    const auto granted = [this, &notified] { return grants_ > 0 && notified(); };
-    if (us < 0.0) {
-      bell_.wait(lock, granted);
-    } else if (!bell_.wait_for(lock, std::chrono::microseconds(static_cast<long>(us)), granted)) {
-      --waiting_;
-      state_.fetch_sub(1, std::memory_order_seq_cst);
-      return false;
-    }
-    --grants_;
-    return true;
-  }
-
-  // Sleeps as commit_wait() does, unless ready() says at the second look that there is no need.
+  // Sleeps until notified, at most `us` microseconds if that is not negative; false if nobody has, or if
+  // ready() says at the second look that there is no need to sleep.
   template <class Ready>
-  void wait_unless(const Ready& ready, double us) {
+  bool wait_unless(const Ready& ready, double us) {
     const Ticket ticket = prepare_wait();
-    if (ready()) {
-      cancel_wait(ticket);
-    } else {
-      commit_wait(ticket, us);
-    }
+    if (!ready()) return commit_wait(ticket, us);
+    cancel_wait(ticket);
+    return false;
   }
 
   // Wakes up to `count` sleepers, and all that are about to sleep.
@@ -89,6 +51,42 @@ class EventCount {
   void notify_all() { notify(std::numeric_limits<std::uint32_t>::max()); }
 
  private:
+  // What a sleeper has been told of before it prepared.
+  using Ticket = std::uint32_t;
+
+  // acquire: who prepares after a notification sees the work that it was for.
+  Ticket prepare_wait() { return number(state_.fetch_add(1, std::memory_order_seq_cst)); }
+
+  // One that has been notified meanwhile is not counted any more.
+  void cancel_wait(Ticket ticket) {
+    std::uint64_t state = state_.load(std::memory_order_relaxed);
+    while (number(state) == ticket &&
+           !state_.compare_exchange_weak(state, state - 1, std::memory_order_seq_cst,
+                                         std::memory_order_relaxed)) {
+    }
+  }
+
+  // False if nobody has notified. Grants are for those who slept when they were given: a thread that comes
+  // later must not use one up.
+  bool commit_wait(Ticket ticket, double us) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto notified = [this, ticket] {
+      return number(state_.load(std::memory_order_relaxed)) != ticket;
+    };
+    if (notified()) return true;
+    ++waiting_;
+    const auto granted = [this, &notified] { return grants_ > 0 && notified(); };
+    if (us < 0.0) {
+      bell_.wait(lock, granted);
+    } else if (!bell_.wait_for(lock, std::chrono::microseconds(static_cast<long>(us)), granted)) {
+      --waiting_;
+      state_.fetch_sub(1, std::memory_order_seq_cst);
+      return false;
+    }
+    --grants_;
+    return true;
+  }
+
   static Ticket number(std::uint64_t state) { return static_cast<Ticket>(state >> 32); }
   static std::uint32_t sleepers(std::uint64_t state) { return static_cast<std::uint32_t>(state); }
 

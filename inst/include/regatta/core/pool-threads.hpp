@@ -167,18 +167,17 @@ inline double Pool::watch_for(Slot& me) {
 
 inline void Pool::rest(Slot& me) {
   const double us = watch_for(me);
-  const EventCount::Ticket ticket = bed_.prepare_wait();
-  if (tasks_left() || stopping_.load(std::memory_order_seq_cst)) {
-    bed_.cancel_wait(ticket);
+  bool wanted = false;
+  me.called = bed_.wait_unless([&] {
+    return wanted = tasks_left() || stopping_.load(std::memory_order_seq_cst);
+  }, us);
+  if (me.called) {
+    me.last_work = ticks_now();
+  } else if (wanted && process_.us_since(me.last_work) > 4.0 * spin_us) {
     // A thread that pushes has been held up at a moment when nothing can be taken. It may need this
     // core to go on, which it does not get as long as a thread of higher priority keeps looking.
-    if (process_.us_since(me.last_work) > 4.0 * spin_us) {
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
-    }
-    return;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
-  me.called = bed_.commit_wait(ticket, us);
-  if (me.called) me.last_work = ticks_now();
   start_watching(me);
 }
 
