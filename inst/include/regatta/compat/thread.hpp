@@ -109,8 +109,7 @@ class Thread {
     try {
       detail::Context context(*process, nullptr, nullptr, nullptr);
       context.interrupts = interrupts;
-      const detail::FrameScope scope(detail::Frame{nullptr, nullptr, &context, nullptr, nullptr},
-                                     *process);
+      const detail::FrameScope scope(nullptr, nullptr, context);
       call();
     } catch (...) {
       error = std::current_exception();

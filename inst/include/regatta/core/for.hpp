@@ -44,7 +44,7 @@ struct IndexLoop : Loop {
 
   static void run_units(Loop& loop, LoopWork& work) {
     IndexLoop& self = static_cast<IndexLoop&>(loop);
-    const FrameScope scope(Frame{&work.pool(), work.slot(), &loop, nullptr, nullptr}, loop.process);
+    const FrameScope scope(&work.pool(), work.slot(), loop);
     while (work.next()) {
       work.left_at(self.step == 1 ? self.run_single(work.first(), work.range())
                                   : self.run_several(work.first(), work.range()));
@@ -100,19 +100,12 @@ using Subscript = typename std::iterator_traits<decltype(
     std::begin(std::declval<Items&>()))>::difference_type;
 
 template <class Items, class F>
-struct EachItem {
-  decltype(std::begin(std::declval<Items&>())) first;
-  F& f;
-  void operator()(Subscript<Items> i) const { f(first[i]); }
-};
-
-template <class Items, class F>
 void run_for_each(Pool& pool, Items& items, F& f, std::size_t threads, std::size_t batches,
                   const Cancellation* token) {
-  EachItem<Items, F> body = {std::begin(items), f};
-  const Subscript<Items> zero = 0;
-  run_for(pool, zero, static_cast<Subscript<Items>>(std::distance(std::begin(items), std::end(items))),
-          body, threads, batches, token);
+  const auto first = std::begin(items);
+  auto body = [&](Subscript<Items> i) { f(first[i]); };
+  run_for(pool, Subscript<Items>(0), Subscript<Items>(std::distance(first, std::end(items))), body,
+          threads, batches, token);
 }
 
 }  // namespace detail

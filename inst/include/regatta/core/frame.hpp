@@ -136,12 +136,11 @@ inline bool works_elsewhere(const ThreadState& here, const Process& process) {
 // one is left.
 class FrameScope : NoCopy {
  public:
-  FrameScope(const Frame& frame, Process& process)
+  FrameScope(Pool* pool, Slot* slot, const Context& context)
       : here_(thread_state()), before_(here_.frame), mark_before_(here_.mark->process),
-        process_(process) {
-    here_.frame = frame;
-    here_.frame.base = before_.base ? before_.base : stack_here();
-    if (frame.slot || (frame.context && frame.context->group)) here_.mark->process = &process;
+        process_(context.process) {
+    here_.frame = Frame{pool, slot, &context, nullptr, before_.base ? before_.base : stack_here()};
+    if (slot || context.group) here_.mark->process = &process_;
   }
   ~FrameScope() {
     end_body();

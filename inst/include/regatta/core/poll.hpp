@@ -156,12 +156,12 @@ inline void throw_first(Process& process, Failure& failure) {
   throw_error(process, error);
 }
 
-// When the work of the context has ended: throws what it threw, that it was interrupted, or that
-// nobody wants it because the work around it has stopped.
-inline void throw_if_stopped(const Context& context) {
-  if (context.failure->any()) throw_first(context.process, *context.failure);
-  if (context.process.interrupts() != context.interrupts) throw_interrupt_of_work(context.process);
-  if (context.parent && context.parent->stopped()) throw Stopped();
+// When work has ended: throws what it threw, that it was interrupted, or that nobody wants it because
+// the work around it has stopped.
+inline void throw_if_stopped(Process& process, Failure& failure, bool interrupted, const Context* around) {
+  if (failure.any()) throw_first(process, failure);
+  if (interrupted) throw_interrupt_of_work(process);
+  if (around && around->stopped()) throw Stopped();
 }
 
 }  // namespace detail

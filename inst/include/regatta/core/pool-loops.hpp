@@ -117,7 +117,7 @@ inline void Pool::run(Loop& loop, Unit units, unsigned threads) {
     }
   }
   if (process_.output.waits() && process_.on_main()) print_now(process_);
-  throw_if_stopped(loop);
+  throw_if_stopped(process_, loop.first_exception, process_.interrupts() != loop.interrupts, loop.parent);
 }
 
 inline void Pool::run_alone(Loop& loop, Unit units, StealableRange& range, Slot* me) {

@@ -94,7 +94,7 @@ inline void Pool::run_tasks(Task* task, Slot* me) {
   {
     Context context(process_, group.parent, nullptr, &group.cancellation);
     context.group = &group;
-    FrameScope scope(Frame{this, me, &context, nullptr, nullptr}, process_);
+    FrameScope scope(this, me, context);
     for (std::uint32_t left = TaskRing::places; task; task = me->ring.take(&group)) {
       call_task(*task, context);
       destroy_task(task, task_memory_, me ? me->spare : alone);
@@ -334,7 +334,7 @@ inline bool Pool::wait_elsewhere(Group& group, bool (Group::*wanted)() const) {
   try {
     SignalsBlocked blocked;
     other = std::thread([this, &group, &context, wanted] {
-      const FrameScope scope(Frame{this, nullptr, &context, nullptr, nullptr}, process_);
+      const FrameScope scope(this, nullptr, context);
       wait_until(group, wanted);
     });
   } catch (const std::system_error&) {
@@ -360,9 +360,7 @@ inline void Pool::wait(Group& group) {
   const std::uint32_t before = interrupts_before(process_);
   wait_until(group, &Group::done);
   const bool interrupted = group.interrupted.exchange(false, std::memory_order_relaxed);
-  if (group.first_exception.any()) throw_first(process_, group.first_exception);
-  if (interrupted || process_.interrupts() != before) throw_interrupt_of_work(process_);
-  if (here && here->stopped()) throw Stopped();
+  throw_if_stopped(process_, group.first_exception, interrupted || process_.interrupts() != before, here);
 }
 
 // As wait(), but throws nothing: an interrupt is left to the host.
