@@ -19,7 +19,7 @@ class StrideIterator {
   using pointer = T*;
   using reference = T&;
 
-  StrideIterator() : at_(nullptr), stride_(1), place_(0) {}
+  StrideIterator() {}
   StrideIterator(T* at, difference_type stride, difference_type place)
       : at_(at), stride_(stride), place_(place) {}
 
@@ -34,16 +34,8 @@ class StrideIterator {
   StrideIterator& operator-=(difference_type n) { return *this += -n; }
   StrideIterator& operator++() { return *this += 1; }
   StrideIterator& operator--() { return *this += -1; }
-  StrideIterator operator++(int) {
-    StrideIterator before = *this;
-    ++*this;
-    return before;
-  }
-  StrideIterator operator--(int) {
-    StrideIterator before = *this;
-    --*this;
-    return before;
-  }
+  StrideIterator operator++(int) { return ++*this - 1; }
+  StrideIterator operator--(int) { return --*this + 1; }
 
   friend StrideIterator operator+(StrideIterator i, difference_type n) { return i += n; }
   friend StrideIterator operator+(difference_type n, StrideIterator i) { return i += n; }
@@ -61,9 +53,9 @@ class StrideIterator {
   friend bool operator>=(const StrideIterator& a, const StrideIterator& b) { return !(a < b); }
 
  private:
-  T* at_;
-  difference_type stride_;
-  difference_type place_;
+  T* at_ = nullptr;
+  difference_type stride_ = 1;
+  difference_type place_ = 0;
 };
 
 // What a view of an R object (or of a matrix class of Rcpp and others) starts from: specialised
