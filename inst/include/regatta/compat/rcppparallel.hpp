@@ -19,32 +19,26 @@ struct Worker {
 
 namespace detail {
 
+using ::regatta::detail::Blocks;
+
 inline std::size_t threads_of(int numThreads) {
   return numThreads > 0 ? static_cast<std::size_t>(numThreads) : defaultThreads();
 }
 
 // Parts of at least `grain` indices, eight for each thread where there is enough to do.
-struct Parts {
-  Parts(std::size_t begin, std::size_t end, std::size_t grain, std::size_t threads)
-      : first(begin), last(end), step(1), number(0) {
-    if (begin >= end) return;
-    step = std::max<std::size_t>(std::max<std::size_t>(grain, 1), (end - begin) / (8 * threads));
-    number = (end - begin - 1) / step + 1;
-  }
-  std::size_t begin(std::size_t part) const { return first + part * step; }
-  std::size_t end(std::size_t part) const { return std::min(last, first + (part + 1) * step); }
-
-  std::size_t first, last, step, number;
-};
+inline Blocks parts_of(std::size_t begin, std::size_t end, std::size_t grain, std::size_t threads) {
+  const std::size_t size = begin < end ? end - begin : 0;
+  return Blocks(size, std::max<std::size_t>(std::max<std::size_t>(grain, 1), size / (8 * threads)));
+}
 
 }  // namespace detail
 
 inline void parallelFor(std::size_t begin, std::size_t end, Worker& worker,
                         std::size_t grainSize = 1, int numThreads = -1) {
   const std::size_t threads = detail::threads_of(numThreads);
-  const detail::Parts parts(begin, end, grainSize, std::max<std::size_t>(threads, 1));
+  const detail::Blocks parts = detail::parts_of(begin, end, grainSize, threads);
   ::regatta::parallelFor(std::size_t(0), parts.number, [&](std::size_t part) {
-    worker(parts.begin(part), parts.end(part));
+    worker(begin + parts.first(part), begin + parts.last(part));
   }, threads, parts.number);
 }
 
@@ -57,11 +51,11 @@ template <class Reducer>
 void parallelReduce(std::size_t begin, std::size_t end, Reducer& reducer,
                     std::size_t grainSize = 1, int numThreads = -1) {
   const std::size_t threads = detail::threads_of(numThreads);
-  const detail::Parts parts(begin, end, grainSize, std::max<std::size_t>(threads, 1));
+  const detail::Blocks parts = detail::parts_of(begin, end, grainSize, threads);
   std::vector<std::unique_ptr<Reducer>> partial(parts.number);
   for (std::unique_ptr<Reducer>& one : partial) one.reset(new Reducer(reducer, Split()));
   ::regatta::parallelFor(std::size_t(0), parts.number, [&](std::size_t part) {
-    (*partial[part])(parts.begin(part), parts.end(part));
+    (*partial[part])(begin + parts.first(part), begin + parts.last(part));
   }, threads, parts.number);
   for (const std::unique_ptr<Reducer>& one : partial) reducer.join(*one);
 }

@@ -12,12 +12,13 @@
 REGATTA_NAMESPACE_BEGIN
 namespace detail {
 
-// Reductions and scans work on blocks that depend on the number of elements alone, so that sums
-// of floating-point numbers come out the same on any number of threads.
+// `count` elements in blocks of `per_block`, the last of what is left. Reductions and scans work on such as
+// depend on the number of elements alone, so that sums of floating-point numbers come out the same on
+// any number of threads.
 struct Blocks {
-  explicit Blocks(std::uint64_t count)
-      : size(count), step(count <= most ? 1 : (count - 1) / most + 1),
-        number(count == 0 ? 0 : (count - 1) / step + 1) {}
+  explicit Blocks(std::uint64_t count) : Blocks(count, count <= most ? 1 : (count - 1) / most + 1) {}
+  Blocks(std::uint64_t count, std::uint64_t per_block)
+      : size(count), step(per_block), number(count == 0 ? 0 : (count - 1) / step + 1) {}
 
   std::uint64_t first(std::uint64_t block) const { return block * step; }
   std::uint64_t last(std::uint64_t block) const { return std::min(size, (block + 1) * step); }
