@@ -13,11 +13,10 @@ namespace detail {
 // A control group's hierarchy of one version: where it is mounted, and which group of it this process
 // is in. Found as the package's own C code finds it, from /proc/self/mountinfo.
 struct Hierarchy {
-  std::string group;  // as /proc/self/cgroup says, "" if the version is not in use
-  std::string mounted_at;
-  std::string rest;   // what the group's path is below the mount
-  bool mounted = false;
-  std::size_t rank = 0;  // of the best mount so far, the less the better
+  std::string group;     // as /proc/self/cgroup says, "" if the version is not in use
+  std::string folder;    // of the best mount so far, "" if there is none
+  std::string rest;      // what the group's path is below the mount
+  std::size_t rank = 0;  // of the mount, the less the better
 };
 
 REGATTA_COLD inline bool has_word(const std::string& list, const std::string& word) {
@@ -51,27 +50,19 @@ REGATTA_COLD inline std::string unescaped(const std::string& text) {
   return plain;
 }
 
-// Whether `group` is `top` or below it, and what it is there.
-REGATTA_COLD inline bool below(const std::string& group, const std::string& top, std::string* rest) {
-  const std::size_t length = top == "/" ? 0 : top.size();
-  if (group.compare(0, length, top, 0, length) != 0) return false;
-  *rest = group.substr(length);
-  if (*rest == "/") rest->clear();
-  return rest->empty() || (*rest)[0] == '/';
-}
-
 // Of several mounts the one with the shortest top shows most of the groups around this one. Where none
 // has this group below it (a namespace made elsewhere), the top is all that can be seen.
 REGATTA_COLD inline void consider_mount(const std::string& root, const std::string& top,
-                           const std::string& mounted_at, Hierarchy& one) {
-  std::string rest;
-  const bool inside = below(one.group, top, &rest);
+                                        const std::string& mounted_at, Hierarchy& one) {
+  const std::string& group = one.group;
+  const std::size_t length = top == "/" ? 0 : top.size();
+  const bool inside = group.compare(0, length, top, 0, length) == 0 &&
+                      (group.size() == length || group[length] == '/');
   const std::size_t rank = inside ? top.size() : std::string::npos;
-  if (one.group.empty() || (one.mounted && rank >= one.rank)) return;
-  one.mounted = true;
+  if (group.empty() || (!one.folder.empty() && rank >= one.rank)) return;
   one.rank = rank;
-  one.mounted_at = root + mounted_at;
-  one.rest = inside ? rest : std::string();
+  one.folder = root + mounted_at;
+  one.rest = inside && group != "/" ? group.substr(length) : "";
 }
 
 // Lines "id parent device top point options ... - type source options".
@@ -113,10 +104,10 @@ REGATTA_COLD inline double cpu_quota(const std::string& root = std::string()) {
   double tightest = 0.0;
   for (int unified = 0; unified < 2; ++unified) {
     const Hierarchy& one = both[unified];
-    if (!one.mounted) continue;
+    if (one.folder.empty()) continue;
     std::string rest = one.rest;
     for (;;) {
-      const double quota = group_quota(one.mounted_at + rest, unified == 1);
+      const double quota = group_quota(one.folder + rest, unified == 1);
       if (quota > 0.0 && (tightest <= 0.0 || quota < tightest)) tightest = quota;
       if (rest.find('/') == std::string::npos) break;
       rest.resize(rest.rfind('/'));

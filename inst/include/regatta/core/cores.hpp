@@ -102,13 +102,10 @@ REGATTA_COLD inline unsigned slurm_tasks_here() {
   std::string step = variable("SLURM_STEP_ID");
   if (step.empty()) step = variable("SLURM_STEPID");
   if (step.empty() || step.find_first_not_of("0123456789") != std::string::npos) return 1;
-  const std::string node_text = variable("SLURM_NODEID");
-  const long node = node_text.empty() ? 0 : std::strtol(node_text.c_str(), nullptr, 10);
+  long node = std::strtol(variable("SLURM_NODEID").c_str(), nullptr, 10);
   std::istringstream parts(variable("SLURM_STEP_TASKS_PER_NODE"));
   std::string part;
-  long before = 0;
   unsigned here = 1;
-  bool found = false;
   while (std::getline(parts, part, ',')) {
     unsigned tasks = 0, times = 1;
     int used = 0;
@@ -116,11 +113,8 @@ REGATTA_COLD inline unsigned slurm_tasks_here() {
         static_cast<std::size_t>(used) != part.size()) {
       return 1;
     }
-    before += static_cast<long>(times);
-    if (!found && node < before) {
-      here = tasks;
-      found = true;
-    }
+    if (node >= 0 && node < static_cast<long>(times)) here = tasks;
+    node -= static_cast<long>(times);
   }
   return std::max(1U, here);
 }
