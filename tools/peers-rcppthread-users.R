@@ -88,6 +88,14 @@ run <- function(command, arguments, log) {
   if (identical(status, 124L)) "over its time" else if (status != 0L) utils::tail(readLines(log), 3L)
 }
 
+tell_tests <- function(package, got) {
+  got$name <- make.unique(paste0("tests, ", sub("\\.R$", "", got$file), ": ", got$test))
+  bad <- got$failed > 0L | got$error
+  for (i in which(bad)) case(package, got$name[[i]], "failed")
+  for (i in which(!bad & got$skipped)) case(package, got$name[[i]], "skipped")
+  case(package, sprintf("tests, %d expectations", sum(got$nb[!bad])), "passed")
+}
+
 run_tests <- function(package, folder) {
   tests <- file.path(folder, "tests", "testthat")
   log <- tempfile()
@@ -102,12 +110,8 @@ run_tests <- function(package, folder) {
     why <- run(rscript, c("--vanilla", "-e", shQuote(code)), log)
     if (!file.exists(result)) return(case(package, "tests", "failed", why))
     got <- readRDS(result)
-    got$name <- make.unique(paste0("tests, ", sub("\\.R$", "", got$file), ": ", got$test))
-    bad <- got$failed > 0L | got$error
-    for (i in which(bad)) case(package, got$name[[i]], "failed")
-    for (i in which(!bad & got$skipped)) case(package, got$name[[i]], "skipped")
-    case(package, sprintf("tests, %d expectations", sum(got$nb[!bad])), "passed")
-    return(invisible())
+    # Files whose expectations are in no test have no row.
+    if (nrow(got) > 0L) return(tell_tests(package, got))
   }
   code <- sprintf(paste(
     "library('%s'); db <- tools::Rd_db('%s'); file <- tempfile();",
