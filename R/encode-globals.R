@@ -470,16 +470,16 @@ has_base_functions <- function(functions, env) {
   identical(found, functions)
 }
 
-# Names of methods and classes among those of the workspace. R finds them by the class of an object, wherever
-# that comes from.
-workspace_methods <- function(names) {
+# Names of methods and classes among those of the workspace, or of another environment. R finds them by the class of an
+# object, wherever that comes from.
+workspace_methods <- function(names, env = globalenv()) {
   dotted <- names[grepl(".[.].", names) & !startsWith(names, ".")]
   classes <- names[has_class_name(names)]
   if (length(dotted) + length(classes) == 0L) {
     return(character())
   }
   methods <- Filter(function(name) {
-    exists(name, envir = globalenv(), mode = "function", inherits = FALSE) && is_method(name)
+    exists(name, envir = env, mode = "function", inherits = FALSE) && is_method(name, env)
   }, dotted)
   tables <- sub("^[.]__T__(.*):[^:]*$", "\\1", classes[startsWith(classes, ".__T__")])
   c(methods, classes, intersect(tables, names))
@@ -505,8 +505,17 @@ registered_methods <- function() {
     known$found
   })
   found <- do.call(c, found)
-  found[order(as.character(names(found)), method = "radix")]
+  found[in_order(as.character(names(found)))]
 }
+
+# The same in all locales, by the bytes of UTF-8.
+in_order <- function(strings) {
+  strings <- enc2utf8(strings)
+  Encoding(strings) <- "bytes"
+  order(strings, method = "radix")
+}
+
+sorted <- function(strings) strings[in_order(strings)]
 
 # The methods of a table, that of the generics in the namespace `home`. Packages register promises, and one may load a
 # package that registers its own: those of a table that has grown are evaluated by name first, since it must not grow
@@ -522,10 +531,10 @@ methods_in <- function(table, home) {
 is_unpackaged <- function(x) is_closure(x) && !is_packaged(topenv(environment(x)))
 
 # Whether one of the parts of the name before a dot is a generic function.
-is_method <- function(name) {
+is_method <- function(name, env) {
   at <- gregexpr(".", name, fixed = TRUE)[[1L]]
   at <- at[at > 1L & at < nchar(name)]
-  any(vapply(substring(name, 1L, at - 1L), is_generic, NA))
+  any(vapply(substring(name, 1L, at - 1L), is_generic, NA, env = env))
 }
 
 # Closures of base R whose methods compiled code looks for, and groups of generics.
@@ -535,11 +544,11 @@ generics_inside <- c(
 )
 
 # One of a package that is not attached is called with its name, or by the package.
-is_generic <- function(name) {
+is_generic <- function(name, env) {
   if (name %in% generics_inside) {
     return(TRUE)
   }
-  f <- get0(name, envir = globalenv(), mode = "function")
+  f <- tryCatch(get0(name, envir = env, mode = "function"), error = function(e) NULL)
   if (is.null(f)) {
     spaces <- Filter(function(space) exists(name, asNamespace(space), inherits = FALSE), loadedNamespaces())
     if (length(spaces) > 0L) f <- get(name, envir = asNamespace(spaces[[1L]]), inherits = FALSE)

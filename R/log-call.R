@@ -21,6 +21,7 @@ is_looked_into <- function(fun) !is.primitive(fun) && !is_packaged(environment(f
 key_parts <- function(fun, args) {
   fun <- key_unwrapped(fun)
   search <- key_context(fun)
+  search$of_call <- TRUE
   found <- list()
   names <- if (is_looked_into(fun)) names_of(fun)
   place <- if (is.null(names) && !is.primitive(fun)) environmentName(environment(fun))
@@ -37,7 +38,7 @@ key_parts <- function(fun, args) {
       code = key_through(code, search),
       arguments = key_of(args, search),
       variables = vapply(found$values, key_of, "", search), packages = found$packages, methods = methods,
-      settings = vapply(key_settings(), key_of, "")
+      settings = c(vapply(key_options(), key_of, "", search), vapply(key_settings(), key_of, ""))
     )
   })
   keys <- parts$keys
@@ -53,7 +54,7 @@ key_merged <- function(keys) {
 
 # Methods and classes that belong to no package.
 key_methods <- function() {
-  names <- sort(workspace_methods(ls(globalenv(), all.names = TRUE, sorted = FALSE)), method = "radix")
+  names <- sorted(workspace_methods(ls(globalenv(), all.names = TRUE, sorted = FALSE)))
   methods <- stats::setNames(lapply(names, get, envir = globalenv(), inherits = FALSE), names)
   tables <- startsWith(names, ".__T__") & vapply(methods, is.environment, NA)
   methods[tables] <- lapply(methods[tables], key_variables)
@@ -61,15 +62,20 @@ key_methods <- function() {
   c(methods, if (is.environment(given)) key_variables(given), lapply(registered_methods(), `[[`, "method"))
 }
 
-# What numbers, dates and strings become as text, how text is compared, what models take for granted, and the kind
-# of generator, which set.seed() in an element does not say.
-key_settings <- function() {
+# What numbers, dates and strings become as text, and what models take for granted, which may be functions by their
+# names.
+key_options <- function() {
   names <- c(
     "OutDec", "contrasts", "digits", "digits.secs", "encoding", "na.action", "scipen", "stringsAsFactors", "ts.eps",
     "useFancyQuotes"
   )
+  stats::setNames(lapply(names, getOption), names)
+}
+
+# How text is compared, what times are as text, and the kind of generator, which set.seed() in an element does not say.
+key_settings <- function() {
   zone <- format(.POSIXct(seq(0, 2e9, length.out = 50L)), "%z %Z")
-  c(stats::setNames(lapply(names, getOption), names), as.list(settings_locale()), list(TZ = zone, RNGkind = rng_kind()))
+  c(as.list(settings_locale()), list(TZ = zone, RNGkind = rng_kind()))
 }
 
 # Which of them differ, in words; nothing if they are equal.

@@ -87,11 +87,23 @@ key_later <- function(seen, kind, x, id = NULL) {
 key_entry <- function(entry, seen) {
   x <- entry$object
   switch(entry$kind,
-    environment = key_variables(x),
+    environment = key_whole(x, seen),
     code = key_sourceless(x, seen),
     `code in` = key_look(x, seen),
     deep = x
   )
+}
+
+# An environment that is a value: its variables and its attributes, which objects of R6 have their class in. Code that
+# an element is given to may take any variable around it: but for those around the function of the map, of which it is
+# known which count, they are the element's, too.
+key_whole <- function(env, seen) {
+  search <- seen$search
+  around <- parent.env(env)
+  is_new <- isFALSE(search$of_call) && is_own_environment(around) &&
+    !rlang::obj_address(around) %in% search$start$addresses
+  marks <- attributes(env)
+  list(key_variables(env), if (length(marks) > 0L) key_marked(marks, seen), if (is_new) around)
 }
 
 # What is not evaluated yet is not evaluated for this, and active bindings are their functions. An object of a reference
@@ -103,7 +115,7 @@ key_variables <- function(env) {
 }
 
 key_named <- function(env, names) {
-  found <- variables_of(env, sort(names, method = "radix"))
+  found <- variables_of(env, sorted(names))
   found$values[found$active] <- lapply(found$values[found$active], function(f) list("0active", f))
   found$values
 }
@@ -312,7 +324,7 @@ key_sourceless <- function(x, seen, depth = 0L) {
 key_values <- function(names, env) {
   values <- list()
   packages <- character()
-  for (name in key_existing(sort(unique(c(names$values, names$functions)), method = "radix"), env)) {
+  for (name in key_existing(sorted(unique(c(names$values, names$functions))), env)) {
     homes <- unique(c(
       if (name %in% names$values) find_home(name, env),
       if (name %in% names$functions) tryCatch(find_home(name, env, "function"), error = function(e) NULL)

@@ -1,6 +1,7 @@
 # Words in what keys are made of: names of functions in lists and data frames, formulas and code that are data or text,
 # columns. Code may take any of them for the name of a variable: with get(), do.call(), lm(), in ways that nobody can
-# list. So each word that is the name of a variable counts as used, wherever it stands and whatever it is there for.
+# list. So each word that is the name of a variable counts as used, wherever it stands and whatever it is there for:
+# `f` as the name of `f<-`, too, and one that is no word, such as that of an operator, in any string that it is part of.
 # Only names in the code of functions are told apart, see log-names.R.
 #
 # The variables are those of `places`: the workspace, lists that are attached, and the environments around functions,
@@ -10,6 +11,7 @@
 new_search <- function(env) {
   search <- new.env(parent = emptyenv())
   search$places <- c(list(globalenv()), attached_lists())
+  search$of_call <- FALSE # whether it is for what all elements have, and not for one of them
   search$addresses <- vapply(search$places, rlang::obj_address, "")
   search$around <- rep(FALSE, length(search$places)) # whether this is around an environment that is a value
   search$scan <- TRUE
@@ -51,17 +53,21 @@ search_names <- function(search) {
   names <- unlist(lapply(search$places, ls, all.names = TRUE, sorted = FALSE))
   names <- setdiff(names, c("...", ".Random.seed", search_table))
   search$names <- names
-  search$utf8 <- enc2utf8(names)
-  search$slots <- .Call(ffi_encode_table, search$utf8)
-  search$longest <- max(0L, nchar(search$utf8, "bytes"))
+  replaces <- endsWith(names, "<-")
+  words <- enc2utf8(c(names, substr(names[replaces], 1L, nchar(names[replaces]) - 2L)))
+  search$words <- words
+  search$of_words <- c(seq_along(names), which(replaces))
+  search$odd <- grep("[^A-Za-z0-9._\\x80-\\xff]", words, perl = TRUE, useBytes = TRUE)
+  search$slots <- .Call(ffi_encode_table, words)
+  search$longest <- max(0L, nchar(words, "bytes"))
   own <- search$places[vapply(search$places, function(place) !identical(place, globalenv()), NA)]
   search$tables <- Filter(function(place) exists(search_table, envir = place, inherits = FALSE), own)
 }
 
 # Notes the words in what serialize() has made.
 search_bytes <- function(search, bytes) {
-  at <- .Call(ffi_encode_words, bytes, search$utf8, search$slots, search$longest)
-  if (length(at) > 0L) search$found[at] <- TRUE
+  at <- .Call(ffi_encode_words, bytes, search$words, search$slots, search$longest, search$odd)
+  if (length(at) > 0L) search$found[search$of_words[at]] <- TRUE
 }
 
 # list(keys, variables): what make() returns, which makes keys with `search`, and by their names the keys of the
@@ -73,6 +79,7 @@ search_through <- function(search, make) {
     search$found <- logical(length(search$names))
     search$symbols <- character() # in code that evaluates code, for environments around others
     search$whole <- character() # addresses of environments that are values: all of their variables count there
+    search_methods(search)
     keys <- make()
     variables <- search_variables(search)
     if (identical(search$around, around)) break
@@ -82,6 +89,15 @@ search_through <- function(search, make) {
 }
 
 search_passes <- 10L
+
+# S3 methods of these places are found by no name. Those of the workspace are known, see key_methods().
+search_methods <- function(search) {
+  places <- if (search$of_call) search$places[-1L] else search$places[-seq_along(search$start$places)]
+  for (place in places) {
+    names <- Filter(function(name) has_function(place, name), ls(place, all.names = TRUE, sorted = FALSE))
+    search$found[search$names %in% workspace_methods(names, place)] <- TRUE
+  }
+}
 
 # The values of variables have words, too.
 search_variables <- function(search) {
@@ -142,5 +158,5 @@ search_key <- function(search, name, places) {
     exists(name, envir = place, inherits = FALSE) && !rlang::obj_address(place) %in% search$whole
   }, places)
   keys <- vapply(homes, function(home) key_of(unname(key_named(home, name)), search), "")
-  if (length(keys) > 0L) rlang::hash(sort(keys, method = "radix")) else ""
+  if (length(keys) > 0L) rlang::hash(sorted(keys)) else ""
 }

@@ -89,7 +89,7 @@ static void mark_name(const name_table *table, const char *text, int size, int *
   if (size > 0 && size <= table->longest) mark(table, text, size, found);
 }
 
-/* The text as a whole, its words, and what stands between backticks, where any name may. */
+/* The text as a whole, and its words. */
 static void mark_words(const name_table *table, const char *text, int size, int *found) {
   mark_name(table, text, size, found);
   for (int at = 0; at < size;) {
@@ -99,11 +99,16 @@ static void mark_words(const name_table *table, const char *text, int size, int 
     if (end > at && end - at < size && !(text[at] >= '0' && text[at] <= '9')) {
       mark_name(table, text + at, end - at, found);
     }
-    if (end < size && text[end] == '`') {
-      const char *close = memchr(text + end + 1, '`', (size_t)(size - end - 1));
-      if (close != NULL) mark_name(table, text + end + 1, (int)(close - text - end - 1), found);
-    }
     at = end + 1;
+  }
+}
+
+/* Names that are no words, such as those of operators: those with the numbers `odd` count wherever they stand. */
+static void mark_odd(SEXP names, SEXP odd, const char *text, int size, int *found) {
+  for (R_xlen_t i = 0; i < XLENGTH(odd); i++) {
+    int at = INTEGER_ELT(odd, i) - 1;
+    SEXP name = STRING_ELT(names, at);
+    if (memmem(text, (size_t)size, CHAR(name), (size_t)LENGTH(name)) != NULL) found[at] = 1;
   }
 }
 
@@ -138,9 +143,9 @@ SEXP ffi_encode_table(SEXP names) {
 }
 
 /* Which of `names`, in UTF-8, are among the words of the strings in what serialize(xdr = FALSE) has written, as
-   indices. Symbols do not count: those that are no code are names of attributes. A string holds no zero byte, so that
-   numbers hardly ever look like one. */
-SEXP ffi_encode_words(SEXP stream, SEXP names, SEXP slots, SEXP longest) {
+   indices; those at `odd` may stand anywhere in a string. Symbols do not count: those that are no code are names of
+   attributes. A string holds no zero byte, so that numbers hardly ever look like one. */
+SEXP ffi_encode_words(SEXP stream, SEXP names, SEXP slots, SEXP longest, SEXP odd) {
   enum { STRING = 9, ASCII = 64 << 12, UTF8 = 8 << 12, LATIN1 = 4 << 12, BYTES = 2 << 12 };
   R_xlen_t count = XLENGTH(names);
   if (count == 0) return Rf_allocVector(INTSXP, 0);
@@ -164,6 +169,7 @@ SEXP ffi_encode_words(SEXP stream, SEXP names, SEXP slots, SEXP longest) {
       const void *here = vmaxget();
       if (head[0] & LATIN1) text = as_utf8(text, &length);
       mark_words(&table, text, length, found);
+      mark_odd(names, odd, text, length, found);
       vmaxset(here);
     }
     at += (R_xlen_t)sizeof head + head[1] - 1;

@@ -59,7 +59,7 @@ void rg_encode_abort_files(int64_t requested);
 /* encode-names.c */
 SEXP ffi_encode_names(SEXP streams, SEXP names);
 SEXP ffi_encode_table(SEXP names);
-SEXP ffi_encode_words(SEXP stream, SEXP names, SEXP slots, SEXP longest);
+SEXP ffi_encode_words(SEXP stream, SEXP names, SEXP slots, SEXP longest, SEXP odd);
 SEXP ffi_encode_classes(SEXP value, SEXP names);
 
 /* Whether `value`, or an element of it, is of a class that no value was of since the classes were forgotten. */

@@ -74,7 +74,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_encode_names, 2),
     ENTRY(ffi_encode_classes, 2),
     ENTRY(ffi_encode_table, 1),
-    ENTRY(ffi_encode_words, 4),
+    ENTRY(ffi_encode_words, 5),
     ENTRY(ffi_encode_is_writing, 0),
     ENTRY(ffi_encode_without_foreign, 1),
     ENTRY(ffi_driver_batch, 5),

@@ -340,6 +340,7 @@ test_that("names that code may take from outside count, and those that are certa
 test_that("a word in data that is the name of a variable counts, wherever it stands", {
   local_workspace()
   in_workspace <- function(code) eval(code, globalenv())
+  withr::local_options(contrasts = getOption("contrasts"))
   # list(what there is, the function, what changes, how the change is called)
   f1 <- quote(rg_f1 <- function(x) x)
   f2 <- quote(rg_f1 <- function(x) -x)
@@ -391,6 +392,36 @@ test_that("a word in data that is the name of a variable counts, wherever it sta
     list(quote(rg_cod <- "rg_k+1"), k1, function(i) eval(parse(text = rg_cod)), k2, "rg_k"),
     list(quote(assign("rg k", 1)), quote(rg_cod <- "2 * `rg k`"), function(i) eval(str2lang(rg_cod)),
       quote(assign("rg k", 2)), "rg k"),
+    # `f<-`, and names that are no words
+    list(quote(rg_code <- quote(rg_s(v) <- 9)), quote(`rg_s<-` <- function(x, value) value),
+      function(i) { v <- i; eval(rg_code); v }, quote(`rg_s<-` <- function(x, value) -value), "rg_s<-"), # nolint
+    list(quote(rg_code <- quote(rg_s(v$a) <- 9)), quote(`rg_s<-` <- function(x, value) value),
+      function(i) { v <- list(a = i); eval(rg_code) }, quote(`rg_s<-` <- function(x, value) -value), "rg_s<-"), # nolint
+    list(quote(rg_code <- "rg_s(v) <- 9"), quote(`rg_s<-` <- function(x, value) value),
+      function(v) eval(parse(text = rg_code)), quote(`rg_s<-` <- function(x, value) -value), "rg_s<-"),
+    list(quote(`%rg%` <- function(a, b) a), NULL, function(i) eval(parse(text = "1 %rg% 2")),
+      quote(`%rg%` <- function(a, b) b), "%rg%"),
+    list(quote(`%rg%` <- function(a, b) a), quote(rg_cfg <- "y ~ I(x %rg% x^2)"), function(i) rg_cfg,
+      quote(`%rg%` <- function(a, b) b), "%rg%"),
+    # functions that options name
+    list(quote(rg_contr <- function(...) stats::contr.sum(...)),
+      quote(options(contrasts = c("rg_contr", "contr.poly"))), function(i) i,
+      quote(rg_contr <- function(...) stats::contr.treatment(...)), "rg_contr"),
+    # methods that no workspace has
+    list(quote(rg_area <- function() {
+      area <- function(s) UseMethod("area")
+      area.rg_sq <- function(s) s$r * rg_k
+      format.rg_sq <- function(x, ...) "square"
+      function(i) area(structure(list(r = i), class = "rg_sq"))
+    }), quote({rg_k <- 1; rg_code <- rg_area()}), NULL, k2, "rg_k|area.rg_sq"), # nolint
+    list(quote(rg_code <- local({
+      format.rg_sq <- function(x, ...) "square"
+      function(i) format(structure(i, class = "rg_sq"))
+    })), NULL, NULL, quote(assign("format.rg_sq", function(x, ...) "?", environment(rg_code))), "format.rg_sq"),
+    # classes and other attributes of environments
+    list(quote(rg_e <- structure(new.env(), class = "rg_a")), NULL, function(i) summary(rg_e),
+      quote(class(rg_e) <- "rg_b"), "rg_e"),
+    list(quote(rg_e <- structure(new.env(), rate = function() rg_k)), k1, function(i) attr(rg_e, "rate")(), k2, "rg_e"),
     list(k1, NULL, function(i) eval(as.name("rg_k")), k2, "rg_k"),
     list(k1, NULL, function(i) eval(as.symbol("rg_k")), k2, "rg_k"),
     list(k1, NULL, function(i) eval(rlang::sym("rg_k")), k2, "rg_k"),
@@ -471,6 +502,27 @@ test_that("which package has a name counts, and elements go by what they name", 
   expect_false(identical(around(rg_k = 1), around(rg_k = 2)))
   FUN <- function(s) do.call(s$fn, list(s$x))
   environment(FUN) <- globalenv()
+  # What an environment inherits is an element's that it is in; its class is, too.
+  context <- regatta:::key_context(FUN)
+  around <- list2env(list(rg_v = 1), parent = globalenv())
+  X <- list(list(e = new.env(parent = around)), new.env(parent = around), quote(rg_v))
+  before <- vapply(X, regatta:::key_given, "", context)
+  assign("rg_v", 2, around)
+  expect_identical(vapply(X, regatta:::key_given, "", context) == before, c(FALSE, FALSE, TRUE))
+  assign("rg_v", 1, around)
+  expect_identical(vapply(X, regatta:::key_given, "", context), before)
+  class(X[[2L]]) <- "rg_a"
+  expect_false(identical(regatta:::key_given(X[[2L]], context), before[[2L]]))
+  # Methods around an element that is a function.
+  closure <- local({
+    format.rg_sq <- function(x, ...) "square"
+    function(i) format(structure(i, class = "rg_sq"))
+  })
+  before <- regatta:::key_given(closure, context)
+  expect_identical(regatta:::key_given(closure, context), before)
+  assign("format.rg_sq", function(x, ...) "?", environment(closure))
+  expect_false(identical(regatta:::key_given(closure, context), before))
+  X <- list(list(fn = "rg_f1", x = 1), list(fn = "rg_f2", x = 2), list(fn = "sqrt", x = 9))
   # An environment around one element is none of another.
   context <- regatta:::key_context(FUN)
   closure <- local({
@@ -488,18 +540,29 @@ test_that("words are found in strings alone, and as a whole", {
   words <- function(x) {
     slots <- .Call(regatta:::ffi_encode_table, names)
     stream <- serialize(x, NULL, xdr = FALSE, version = 2L)
-    names[.Call(regatta:::ffi_encode_words, stream, names, slots, 10L)]
+    names[.Call(regatta:::ffi_encode_words, stream, names, slots, 10L, match("rg k", names))]
   }
   expect_identical(words(c("2 * rg_k+1", NA, "")), "rg_k")
   expect_identical(words("z"), "z")
   expect_identical(words(list(c("x", "(z)"), structure(1, names = "a.b"))), c("z", "a.b"))
-  expect_identical(words(c("rg_k1", "xrg_k", "z2 2z 0z", "a.b.c", "rg k.")), character())
-  expect_identical(words("`rg k` ~ `"), "rg k")
+  expect_identical(words(c("rg_k1", "xrg_k", "z2 2z 0z", "a.b.c")), character())
+  expect_identical(words("2*`rg k`"), "rg k")
   expect_identical(words("rg k"), "rg k")
   expect_identical(words(iconv("1+\u00e9", "UTF-8", "latin1")), "\u00e9")
   expect_identical(words(c(rg = 1)), character())
   expect_identical(words(list(1:3e5 + 0L, (1:3e5) / 7, as.raw(0:255), quote(z), quote(names))), character())
-  expect_identical(.Call(regatta:::ffi_encode_words, raw(100), character(), integer(), 0L), integer())
+  expect_identical(.Call(regatta:::ffi_encode_words, raw(100), character(), integer(), 0L, integer()), integer())
+})
+
+test_that("names that are not ASCII are names as others are", {
+  skip_if_not(l10n_info()[["UTF-8"]], "no UTF-8 here")
+  local_workspace()
+  eval(parse(text = "`gr\u00f6\u00dfe` <- 1; FUN <- function(i) `gr\u00f6\u00dfe` + i"), globalenv())
+  control <- going(folder())
+  expect_identical(par_lapply(1:2, globalenv()$FUN, .control = control), list(2, 3))
+  expect_identical(quiet(par_lapply(1:2, globalenv()$FUN, .control = control)), list(2, 3))
+  eval(parse(text = "`gr\u00f6\u00dfe` <- 2"), globalenv())
+  expect_error(par_lapply(1:2, globalenv()$FUN, .control = control), "variable `gr\u00f6\u00dfe` has changed")
 })
 
 test_that("what a class inherits from, a memoised function calls and an environment has around it counts", {
