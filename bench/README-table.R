@@ -130,6 +130,7 @@ draw_claims <- function(claims, path) {
   on.exit(grDevices::dev.off())
   graphics::par(mar = c(3.2, 20.5, 1.6, 2), mgp = c(2, 0.5, 0), family = "sans")
   n <- length(claims)
+  left <- 0.29
   ticks <- c(0.5, 1, 4, 16, 64, 256)
   all <- unlist(lapply(claims, `[[`, "times"))
   graphics::plot.new()
@@ -145,7 +146,8 @@ draw_claims <- function(claims, path) {
     graphics::segments(1, y, max(times), y, col = "grey70")
     graphics::points(times, rep(y, length(times)), pch = 19, cex = 1.1,
       col = ifelse(times < 1, "#0b6e99", "#c4501b"))
-    graphics::mtext(claims[[i]]$what, 2, at = y, las = 1, line = 0.6, cex = 0.88)
+    what <- paste(strwrap(claims[[i]]$what, 53), collapse = "\n")
+    graphics::text(left, y, what, adj = c(1, 0.5), cex = 0.88, xpd = NA)
     label_peers(times, y)
   }
   invisible(path)
@@ -163,7 +165,10 @@ label_peers <- function(times, y) {
     free <- which(centre - half > taken)
     if (length(free) == 0L || labels[[k]] %in% labels[seq_len(k - 1L)]) next
     side <- free[[1L]]
-    graphics::text(times[[k]], y + c(0.28, -0.28)[[side]], labels[[k]], cex = 0.7, col = "grey25")
+    above <- y + c(0.28, -0.28)[[side]]
+    # What is drawn before would go through the words.
+    graphics::rect(10^(centre - half), above - 0.13, 10^(centre + half), above + 0.13, col = "white", border = NA)
+    graphics::text(times[[k]], above, labels[[k]], cex = 0.7, col = "grey25")
     taken[[side]] <- centre + half + 0.02
   }
 }

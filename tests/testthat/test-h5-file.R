@@ -163,6 +163,35 @@ test_that("files with random bytes in them are read or refused, and never end th
   }
 })
 
+test_that("an enumeration whose size is damaged is refused", {
+  skip_without_h5()
+  skip_if_not_installed("processx")
+  # libhdf5 copies more than there is of one, which is its own affair.
+  skip_if(!identical(Sys.getenv("REGATTA_SANITIZER"), ""), "libhdf5 reads beyond its memory")
+  withr::local_preserve_seed()
+  source <- h5_file(files, "values.h5")
+  bytes <- readBin(source, "raw", 1e6)
+  # Version 1 or 3 of a datatype of class 8 with two members, of which one has a byte.
+  found <- 0L
+  for (first in c(0x18, 0x38)) {
+    pattern <- as.raw(c(first, 2, 0, 0, 1, 0, 0, 0))
+    at <- which(vapply(seq_len(length(bytes) - 8L), function(k) identical(bytes[k - 1L + 1:8], pattern), NA))
+    bytes[at + 4L] <- as.raw(16)
+    found <- found + length(at)
+  }
+  expect_gt(found, 0L)
+  path <- withr::local_tempfile(fileext = ".h5")
+  writeBin(bytes, path)
+  script <- withr::local_tempfile(fileext = ".R", lines = c(
+    "suppressWarnings(library(regatta))",
+    "cat(class(tryCatch(h5_matrix(commandArgs(TRUE), 'boolean'), error = identity))[[1L]])"
+  ))
+  result <- processx::run(file.path(R.home("bin"), "Rscript"), c("--vanilla", script, path), error_on_status = FALSE,
+    timeout = 300 * slowness(), env = c("current", R_LIBS = paste(.libPaths(), collapse = ":"), R_TESTS = "")
+  )
+  expect_identical(c(result$status, result$stdout), c("0", "regatta_error_h5"), info = result$stderr)
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
