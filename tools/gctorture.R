@@ -1,7 +1,7 @@
 # Calls of every kind with a garbage collection at every STEP-th allocation (environment variable
 # GCTORTURE_STEP, default 1, in the session and in its workers): a value that C code forgot to
 # protect is gone, and the result differs or the process dies. What comes back is compared with what
-# the same call returned without torture.
+# the same call returned without torture. FILTER=regex chooses cases by name.
 
 library(regatta)
 
@@ -84,6 +84,25 @@ cases <- list(
       list(record$index, .Call(regatta:::ffi_cluster_decode, record$payload, FALSE))
     })
   },
+  # names of variables and of classes in what is sent, as C code looks for them
+  names = function() {
+    data <- list("one of two", c(three = 1), iconv("caf\u00e9", "UTF-8", "latin1"), factor("x"), asS4(1))
+    names <- enc2utf8(c("two", "three", "caf\u00e9", "factor", "nowhere"))
+    call <- function(name, ...) .Call(get(name, asNamespace("regatta")), ...)
+    slots <- call("ffi_encode_table", names)
+    bytes <- serialize(data, NULL, xdr = FALSE)
+    list(
+      call("ffi_encode_words", bytes, names, slots, max(nchar(names, "bytes"))),
+      call("ffi_encode_names", list(bytes, bytes), names), call("ffi_encode_classes", data, names)
+    )
+  },
+  # values that are written, and those that the second call reads; some are in files of their own
+  checkpoint = function() {
+    folder <- tempfile("log-")
+    on.exit(unlink(folder, recursive = TRUE))
+    map <- function() par_lapply(list(letters, 1:2e5 + 0.5), identity, .control = control(checkpoint = folder))
+    list(map(), map(), nrow(par_log(folder)))
+  },
   counter = function() {
     counter <- shm_counter(2)
     with_shm_lock(shm_lock(), shm_add(counter, 3))
@@ -110,6 +129,8 @@ check_one <- function(name) {
   same
 }
 
-same <- vapply(names(cases), check_one, NA)
+chosen <- grep(Sys.getenv("FILTER"), names(cases), value = TRUE)
+if (length(chosen) == 0L) stop("FILTER chooses none of the cases ", toString(names(cases)))
+same <- vapply(chosen, check_one, NA)
 if (!all(same)) quit(status = 1L)
 cat("gctorture: every result as without\n")

@@ -75,7 +75,7 @@ test_that("a `combine` that cannot take two values is refused", {
 
 test_that("functions that f and combine return have the arguments that these were called with", {
   withr::local_preserve_seed()
-  X <- seq_len(200) # parts of several elements
+  X <- seq_len(600) # parts of three
   # Their surroundings go with each of them.
   made <- local(list(
     hold = function(x) list(function() x), one = function(x) function() x, add = function(a, b) function() a() + b()
