@@ -34,8 +34,6 @@ test_that("code among elements, arguments and variables counts, and what is not 
     rg_k <- 2
     rg_code <- quote(rg_k)
     rg_models <- list(a = quote(rg_k * 1))
-    RgField <- setRefClass("RgField", fields = list(a = function() rg_k))
-    RgProto <- setClass("RgProto", representation(f = "function"), prototype(f = function() rg_k))
     rg_twice <- function(i) i * rg_k
   })
   expect_sent <- function(FUN, X = 1, args = list()) {
@@ -52,9 +50,15 @@ test_that("code among elements, arguments and variables counts, and what is not 
   expect_sent(function(i) eval(rg_models$a))
   expect_sent(function(i) { h <- function() { v <- rg_k; rg_k <- 3; v }; h() })
   expect_sent(function(i, a = { rg_k <- 9; 1 }) rg_k + i)
-  expect_sent(function(i) RgField$new()$a)
-  expect_sent(function(i) RgProto()@f())
   expect_sent(function(i, rg_twice = 1) rg_twice(i))
+  # Classes of the workspace go with all code, and what they need with them: nothing else is seen beside them.
+  in_workspace(RgField <- setRefClass("RgField", fields = list(a = function() rg_k)))
+  expect_sent(function(i) RgField$new()$a)
+  in_workspace({
+    removeClass("RgField")
+    RgProto <- setClass("RgProto", representation(f = "function"), prototype(f = function() rg_k))
+  })
+  expect_sent(function(i) RgProto()@f())
 })
 
 test_that("what is not evaluated yet is not evaluated to see whether it masks something", {
