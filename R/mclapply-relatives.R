@@ -20,7 +20,11 @@ mcMap <- function(f, ...) {
   # As parallel's mcMap(), which is silent.
   given <- list(mc.set.seed = TRUE, mc.silent = TRUE)
   given[names(parts$settings)] <- parts$settings
-  mcmapply_over(match.fun(f), parts$dots, NULL, FALSE, TRUE, given, sys.call())
+  # As there `...` goes to mcmapply().
+  more <- parts$dots[["MoreArgs"]]
+  use_names <- if ("USE.NAMES" %in% names(parts$dots)) parts$dots[["USE.NAMES"]] else TRUE
+  dots <- parts$dots[!rlang::names2(parts$dots) %in% c("MoreArgs", "USE.NAMES")]
+  mcmapply_over(match.fun(f), dots, more, FALSE, use_names, given, sys.call())
 }
 
 mcmapply_over <- function(FUN, dots, more, SIMPLIFY, USE.NAMES, given, call) {
@@ -54,6 +58,8 @@ mapply_caller <- function(FUN, dots, more) {
   force(list(FUN, more))
   pick <- mapply_picker(lengths(dots))
   further <- element_calls(more, quote(more))
+  is_code <- vapply(more, is.language, NA)
+  further[is_code] <- more[is_code]
   from_base(function(i, scene) {
     picked <- pick(i)
     scene$depth <- sys.nframe() + 1L # below do.call()

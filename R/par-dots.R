@@ -21,6 +21,29 @@ check_dots <- function(args, FUN, name = "FUN", call = rlang::caller_call()) {
   }
 }
 
+# Functions of base R that look their further arguments up in the data, as code. What is evaluated before has the
+# values of the caller's variables there, without an error if there are some of the names of columns. `given` is the
+# code of the arguments.
+check_code <- function(given, FUN, call) {
+  takers <- c("subset", "transform", "with", "within")
+  taker <- takers[vapply(takers, function(name) identical(FUN, baseenv()[[name]]), NA)]
+  code <- Filter(function(code) length(all.vars(code)) > 0L, given)
+  if (length(taker) == 1L && length(code) > 0L) {
+    shown <- shorten(deparse1(code[[1L]]), 60L)
+    signal_error(new_error(
+      "regatta_error_argument",
+      sprintf(
+        "`%s()` looks up `%s` in each element, but further arguments are evaluated once, before the workers start.",
+        taker, shown
+      ),
+      argument = "...", value = code[[1L]], call = call, body = sprintf(
+        "Write it within a function: `function(x) %s(x, %s)`.", taker,
+        if (nzchar(rlang::names2(code)[[1L]])) paste(names(code)[[1L]], "=", shown) else shown
+      )
+    ))
+  }
+}
+
 is_setting <- function(name) {
   control <- setdiff(names(formals(par_control)), "...")
   name %in% c(control, setting_workers, setting_places, "control") |

@@ -22,10 +22,10 @@ par_mapply <- function(FUN, ..., MoreArgs = NULL, SIMPLIFY = TRUE, USE.NAMES = T
 }
 
 # A function of the number of an element. FUN sees a call as in mapply(), with names in place of the data, and its
-# arguments are evaluated before it begins: what it keeps of them would hold all the elements otherwise.
+# arguments are evaluated before it begins: what it keeps of them would hold all the elements otherwise. As there, code
+# in MoreArgs is code of the call.
 mapply_element <- function(FUN, dots, more) {
-  force(FUN)
-  more <- protect_language(more)
+  force(list(FUN, more))
   pick <- mapply_picker(lengths(dots))
   from_base(function(i) {
     picked <- pick(i)

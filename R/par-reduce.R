@@ -6,7 +6,7 @@ par_reduce <- function(X, f, combine, init, ..., .on = getOption("regatta.on"),
   f <- match.fun(f)
   combine <- match.fun(combine)
   check_combine(combine)
-  args <- further_arguments(...)
+  args <- further_arguments(f, ...)
   check_dots(args, f, "f")
   X <- as_elements(X)
   n <- count_elements(X)

@@ -31,6 +31,23 @@ test_that("a setting without its dot is refused where the function has no such a
   }
 })
 
+test_that("functions that look their arguments up in the data are not given values in place of code", {
+  x <- 3
+  frames <- list(data.frame(x = 1:5), data.frame(x = 6:10))
+  for (verb in list(par_lapply, par_sapply, par_stream, function(...) par_vapply(..., FUN.VALUE = 0))) {
+    err <- expect_error(verb(frames, with, sum(x)), "Write it within a function: `function(x) with(x, sum(x))`",
+      fixed = TRUE, class = "regatta_error_argument")
+    expect_match(conditionMessage(err), "`with()` looks up `sum(x)` in each element", fixed = TRUE)
+  }
+  expect_error(par_lapply(frames, "subset", subset = none > 1),
+    "function(x) subset(x, subset = none > 1)", fixed = TRUE)
+  expect_error(par_lapply(frames, transform, y = x), class = "regatta_error_argument")
+  expect_error(par_lapply(frames, within, {y <- x}), class = "regatta_error_argument") # nolint
+  expect_identical(
+    par_lapply(frames, subset, select = "x", .control = two_workers()), lapply(frames, subset, select = "x")
+  )
+})
+
 test_that("a function that hands its dots on gets them, with a warning where they can hardly be meant", {
   withr::local_preserve_seed()
   run <- function(...) par_lapply(1:2, open, ..., .on = 2)

@@ -120,6 +120,18 @@ test_that("elements are those of length() and `[[`, not of as.list()", {
 test_that("an argument may be left empty, and elements that are code are values", {
   withr::local_preserve_seed()
   f <- function(a, b) list(missing(b), deparse(substitute(a)))
+  # Code among them is part of the call, as there.
+  frames <- list(data.frame(x = 1:5), data.frame(x = 6:10))
+  for (more in list(list(quote(sum(x))), list(quote(x > 3 & x < 9)), list(expr = quote(x)))) {
+    want <- mapply(with, frames, MoreArgs = more)
+    expect_identical(par_mapply(with, frames, MoreArgs = more, .control = two_workers()), want)
+    expect_identical(mcmapply(with, frames, MoreArgs = more, mc.cores = 2), want)
+    expect_identical(mcMap(with, frames, MoreArgs = more, mc.cores = 2), Map(with, frames, MoreArgs = more))
+  }
+  expect_identical(
+    par_mapply(function(i, e) class(e), 1:2, MoreArgs = list(e = quote(letters)), .control = two_workers()),
+    mapply(function(i, e) class(e), 1:2, MoreArgs = list(e = quote(letters)))
+  )
   more <- list(b = quote(expr = ))
   expect_same_mapply(f, 1:2, MoreArgs = more, SIMPLIFY = FALSE)
   g <- function(a) class(a)
