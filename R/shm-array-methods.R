@@ -135,6 +135,11 @@ sort.shm_array <- function(x, decreasing = FALSE, ...) {
   sort(x, decreasing, ...)
 }
 
+rep.shm_array <- function(x, ...) {
+  x <- shm_copy(x)
+  rep(x, ...)
+}
+
 rev.shm_array <- function(x) {
   x <- shm_copy(x)
   rev(x)

@@ -23,9 +23,9 @@ shm_subscripts <- function(x, given) {
   found <- lapply(seq_along(dim), function(k) {
     if (!is.null(given[[k]])) positions(given[[k]][[1L]], dim[[k]], names[[k]])
   })
-  # Where one of them means no element the others would not be looked at.
+  # Where one of them means no element, or may do so because some are missing, the others would not be looked at.
   none <- ifelse(vapply(found, is.null, NA), dim, lengths(found)) == 0
-  if (any(none)) {
+  if (any(none) || anyNA(found, recursive = TRUE)) {
     Map(function(index, extent) if (!is.null(index)) check_within(index, extent), found, dim)
   }
   list(dim = as.double(dim), positions = found)

@@ -139,6 +139,17 @@ test_that("sorting, dates, columns and lists of values are those of the ordinary
   expect_identical(shm_array(0, "integer", integer())[], integer())
 })
 
+test_that("an array that is repeated is ordinary, also one without elements", {
+  for (v in list(matrix(0, 0, 3), numeric(), matrix(1:6 + 0, 2), c(1, 2))) {
+    x <- shm_array(if (is.null(dim(v))) length(v) else dim(v), fill = v)
+    v <- x[]
+    for (f in list(rep, function(x) rep(x, 2), function(x) rep(x, each = 2), function(x) rep(x, length.out = 0),
+      function(x) rep(x, times = 0))) {
+      expect_identical(f(x), f(v))
+    }
+  }
+})
+
 test_that("integers in the bits of doubles are refused wherever they would be stored", {
   bits <- structure(c(1, 2) * 4.94065645841247e-324, class = "integer64")
   x <- shm_array(2)

@@ -253,6 +253,10 @@ test_that("a fraction of a subscript is cut off, and a missing one means no elem
   y <- shm_array(c(3, 1))
   expect_error(y[integer(), 5] <- 1, "subscript 5 is outside of a dimension of 1")
   expect_error(y[7, FALSE] <- 1, "subscript 7 is outside of a dimension of 3")
+  for (expr in expression(y[9, NA] <- 1, y[NA, 2] <- 1, y[c(NA, 4), 1] <- 1, y[9, NA_real_] <- 1)) {
+    expect_error(eval(expr), "is outside of a dimension of")
+  }
+  expect_identical(y[], matrix(0, 3, 1))
   y[integer(), 1] <- 1
   z <- shm_array(c(0, 3))
   expect_error(z[, 4] <- 1, "subscript 4 is outside of a dimension of 3")
