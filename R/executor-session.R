@@ -16,6 +16,7 @@ new_executor.regatta_session <- function(on, plan) {
   session$elements <- session$tries <- numeric()
   session$detailed <- 0L
   session$events <- list()
+  session$told <- FALSE # whether anything but values is among them
   session$settle <- c(plan$control$copy, .Call(ffi_shm_last_region))
   rng <- rng_save()
   list(
@@ -43,6 +44,7 @@ new_executor.regatta_session <- function(on, plan) {
 }
 
 session_tell <- function(session, event) {
+  if (is.null(event[["values"]])) session$told <- TRUE
   session$events[[length(session$events) + 1L]] <- event
 }
 
@@ -55,6 +57,7 @@ session_poll <- function(session) {
   }
   events <- join_ends(session$events)
   session$events <- list()
+  session$told <- FALSE
   events
 }
 
@@ -71,8 +74,7 @@ session_run <- function(session) {
   left <- if (is_loop && plan$control$stdout != "relay") 1L else Inf
   evaluate_through(
     take = function() {
-      told <- vapply(session$events, function(event) is.null(event[["values"]]), NA)
-      if (length(session$elements) == 0L || any(told) || left == 0 || .Call(ffi_clock) > until) {
+      if (length(session$elements) == 0L || session$told || left == 0 || .Call(ffi_clock) > until) {
         return(NULL)
       }
       left <<- left - 1
@@ -87,8 +89,10 @@ session_run <- function(session) {
   if (is_loop) {
     session_loop(session, plan$loop)
   } else {
-    env <- list2env(list(session = session), parent = topenv())
-    evaluate_all(function() .Call(ffi_evaluator_run, quote(session_element(session, i)), env))
+    output <- session_output(session)
+    on.exit(output$end())
+    env <- list2env(list(session = session, output = output), parent = topenv())
+    evaluate_all(function() .Call(ffi_evaluator_run, quote(session_element(session, output, i)), env))
   }
   session$detailed <- evaluator$detailed
 }
@@ -96,36 +100,51 @@ session_run <- function(session) {
 # An element's output is told before its end.
 session_loop <- function(session, loop) {
   before <- length(session$events)
-  session_with_output(session, session$elements[[1L]], evaluate_all(loop))
+  output <- session_output(session)
+  on.exit(output$end())
+  index <- session$elements[[1L]]
+  evaluate_all(loop)
+  output$take(index)
   events <- session$events
   rank <- vapply(events, function(event) if (event$type == "output") 1L else 2L, 0L)
   rank[seq_len(before)] <- 0L
   session$events <- events[order(rank)]
 }
 
-session_element <- function(session, i) {
+session_element <- function(session, output, i) {
   evaluator$depth <- sys.nframe()
-  session_with_output(session, i, session$on$element(i))
+  on.exit(output$take(i))
+  session$on$element(i)
 }
 
-# What `code` prints is an event if it is to be captured. If it is to be shown at once it goes
-# where it would go without us.
-session_with_output <- function(session, index, code) {
+# What elements print is an event if it is to be captured. If it is to be shown at once it goes where it would go
+# without us. One sink is for all elements of a batch, since to make one takes longer than many an element: take(index)
+# tells what has come since it was called last, of that element, which may have opened sinks, or closed ours.
+session_output <- function(session) {
   mode <- session$plan$control$stdout
   if (mode == "relay") {
-    return(code)
+    return(list(take = function(index) NULL, end = function() NULL))
   }
   level <- sink.number()
-  to <- if (mode == "capture") rawConnection(raw(), "wb") else file("/dev/null", "wb")
-  on.exit({
-    # The element may have opened sinks, or closed ours.
+  to <- NULL
+  begin <- function() {
+    to <<- if (mode == "capture") rawConnection(raw(), "wb") else file("/dev/null", "wb")
+    sink(to)
+  }
+  end <- function() {
     while (sink.number() > level) sink()
     text <- if (mode == "capture") rawConnectionValue(to)
     close(to)
-    if (length(text) > 0L) {
-      session_tell(session, event_output(index, "stdout", text))
+    text
+  }
+  take <- function(index) {
+    is_used <- mode == "capture" && length(rawConnectionValue(to)) > 0L
+    if (is_used || unclass(stdout())[[1L]] != unclass(to)[[1L]]) {
+      text <- end()
+      if (length(text) > 0L) session_tell(session, event_output(index, "stdout", text))
+      begin()
     }
-  })
-  sink(to)
-  code
+  }
+  begin()
+  list(take = take, end = end)
 }

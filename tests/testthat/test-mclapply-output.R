@@ -77,6 +77,26 @@ test_that("an element in the session that opens or closes sinks does no harm", {
   expect_identical(out, "text 2 ")
 })
 
+test_that("elements in the session share a sink, also after one that has printed or changed sinks", {
+  connection <- function() format(attr(getConnection(unclass(stdout())[[1L]]), "conn_id"))
+  got <- unlist(mclapply(1:1000, function(i) connection(), mc.cores = 1))
+  expect_lt(length(unique(got)), 500L) # one for a fiftieth of a second
+  element <- function(i) {
+    if (i %in% c(1, 4)) cat("text", i, "\n")
+    if (i == 2) sink()
+    if (i == 3) {
+      sink()
+      sink(file.path(tempdir(), "sunk"))
+    }
+    cat(if (i > 4) paste("after", i, "\n"))
+    if (i == 5) stop("five")
+  }
+  out <- capture.output(suppressWarnings(invisible(mclapply(1:6, element, mc.cores = 1, mc.allow.error = TRUE))))
+  unlink(file.path(tempdir(), "sunk"))
+  expect_match(out, "^(0/[1-6]: )?(text [14]|after [56]) $")
+  expect_identical(sub(".*: ", "", out), c("text 1 ", "text 4 ", "after 5 ", "after 6 "))
+})
+
 test_that("warnings, messages and conditions are signalled again, with class and fields", {
   f <- function(i) {
     warning(structure(
