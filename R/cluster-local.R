@@ -7,7 +7,7 @@ cluster_local <- function(n = workers_available(), packages = NULL,
   packages <- check_packages(packages)
   start <- check_choice(start, "start", c("forkserver", "parallel", "sequential"))
   timeout <- check_seconds(timeout, "timeout")
-  stand_cluster(n, packages, sys.call(), start, timeout)
+  with_calls(stand_cluster(n, packages, sys.call(), start, timeout))
 }
 
 check_packages <- function(packages) {

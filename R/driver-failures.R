@@ -78,9 +78,10 @@ take_death <- function(run, event, row, index) {
 count_idle_death <- function(run, event, row) {
   run$idle_deaths <- run$idle_deaths + 1L
   if (run$idle_deaths > 2L * run$places + 2L) {
+    cause <- c(if (is.null(row$late)) format_exit(event$signal, event$status) else row$late, event$backtrace)
     reason <- sprintf(
       "%d of them in a row ended before they began an element (%s)", run$idle_deaths,
-      if (is.null(row$late)) format_exit(event$signal, event$status) else row$late
+      paste(cause[nzchar(cause)], collapse = ": ")
     )
     signal_error(error_start(run$places, reason, call = run$task$call))
   }

@@ -7,7 +7,8 @@
 # settings of the run; `muffle`, whether messages and warnings end once they are noted; `messages_to`, the
 # connection that messages went to when the elements began; `session`, whether the worker is the session itself,
 # so that an interrupt is the user's; `record`, an error that has been described and not yet sent; `unsent`,
-# names of variables that the session has and the worker was not given; `loaded`, the packages of which
+# names of variables that the session has and the worker was not given; `said`, R's last error when a forked worker
+# began; `loaded`, the packages of which
 # tell_loaded() has nothing to tell; `warn`, the option of that name as the session has it; `warned`, how many
 # warnings were described that may become errors.
 evaluator <- new.env(parent = emptyenv())
@@ -141,24 +142,32 @@ takes_messages <- function() sink.number(type = "message") != evaluator$messages
 
 takes_warnings <- function() getOption("warn") == 1 && takes_messages()
 
-# `loop` runs elements until there are no more. After an element's error it is entered again.
+# `loop` runs elements until there are no more. After an element's error it is entered again, unless that leads nowhere:
+# the error is then not the element's but that of what sees to it, and the next would be the same.
 evaluate_all <- function(loop) {
   evaluator$messages_to <- sink.number(type = "message")
-  repeat {
+  done <- FALSE
+  while (!done) {
     done <- tryCatch(
       withCallingHandlers(evaluate_on(loop), condition = handle_condition),
       error = handle_overflow
     )
-    if (done) {
-      return(invisible())
-    }
+    if (.Call(ffi_evaluator_is_stuck)) stop_stuck()
   }
+}
+
+stop_stuck <- function() {
+  last <- evaluator$record
+  stop("the worker cannot go on: ", if (is.list(last)) message_of(last$cnd) else geterrmessage(), call. = FALSE)
 }
 
 # The handlers stay where they are when an element fails: they cost more than most elements.
 evaluate_on <- function(loop) {
   step <- function() {
     evaluator$step <- environment()
+    if (.Call(ffi_evaluator_is_stuck)) {
+      return(TRUE)
+    }
     send_kept()
     loop()
     TRUE
@@ -199,7 +208,7 @@ handle_condition <- function(cnd) {
   } else if (inherits(cnd, "regatta_no_console")) {
     handle_error(cnd$error)
   } else if (inherits(cnd, "interrupt")) {
-    handle_interrupt(cnd)
+    handle_interrupt(cnd, sys.nframe() - 1L)
   } else if (.Call(ffi_encode_is_writing)) {
     muffle_warning(cnd)
   } else if (inherits(cnd, "warning")) {
@@ -476,10 +485,15 @@ keep_unwound <- function(cnd, interrupted = FALSE) {
 
 # The parent interrupts an element that is over its limit. An interrupt that comes when the element
 # has ended by itself must not hit the next one. One that the parent has not sent ends the element, as it ends
-# lapply(). One that is nothing but a condition, which code has signalled, has nothing that would go on.
-handle_interrupt <- function(cnd) {
-  if (evaluator$session || !"resume" %in% vapply(computeRestarts(), `[[`, "", 1L)) {
+# lapply(). One that is nothing but a condition, which code has signalled, has nothing that would go on: it is sent as
+# others are, and what waits for interrupts around the loop is not for it.
+handle_interrupt <- function(cnd, signaller) {
+  if (evaluator$session) {
     return(invisible())
+  }
+  if (!"resume" %in% vapply(computeRestarts(), `[[`, "", 1L)) {
+    send_condition(cnd, evaluator$control$conditions, 2L)
+    return(if (is_only_signalled(signaller)) leave_signal(sys.frame(signaller)))
   }
   cancelled <- .Call(ffi_evaluator_cancelled)
   if (is.na(cancelled)) {

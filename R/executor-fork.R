@@ -172,6 +172,7 @@ warn_fork_hazard <- function() {
 }
 
 fork_worker_main <- function() {
+  evaluator$said <- geterrmessage() # by the session
   plan <- the$plan
   fork_worker_prepare(plan)
   evaluator$loaded <- loadedNamespaces() # by the session, too
@@ -194,6 +195,12 @@ fork_worker_jumped <- function(overflowed) {
   }
   evaluate_all(plan$loop)
   .Call(ffi_fork_worker_exit, 0L)
+}
+
+# R has written what the error was; none, if code has jumped before any element.
+fork_worker_failed <- function() {
+  last <- geterrmessage()
+  if (!identical(last, evaluator$said)) .Call(ffi_fork_worker_tell, trimws(last))
 }
 
 fork_worker_prepare <- function(plan) {

@@ -103,9 +103,9 @@ mclapply_run <- function(job, call, begin, one) {
   job$seeds <- mclapply_seeds(settings, n)
   task <- mclapply_task(job, call, begin, one, notes)
   on <- if (!job$in_workers) mclapply_session(job, one)
-  mclapply_result(
+  with_calls(mclapply_result(
     run_through(task, on, mclapply_control(settings, n, job$in_workers)), job, notes, call
-  )
+  ))
 }
 
 # The record of the run keeps these functions, and with them the variables of this call: the values

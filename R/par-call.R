@@ -14,8 +14,11 @@ call_begin <- function(expr, env, on, control, call, ...) {
     loop = map_loop(X, tries, list()),
     replay = list(X = X, FUN = evaluate, args = list(), env = env), ...
   )
-  run <- run_new(task, on, control)
-  run_guard(run, run_start(run))
+  run <- with_calls({
+    run <- run_new(task, on, control)
+    run_guard(run, run_start(run))
+    run
+  })
   structure(list(run = run), class = "regatta_call")
 }
 
@@ -39,25 +42,31 @@ evaluator_again <- function(env) {
 }
 
 par_value <- function(handle, timeout = Inf) {
-  run <- check_handle(handle, sys.call())
-  check_seconds(timeout, "timeout", zero = TRUE)
-  check_not_driven(run, "par_value", sys.call())
+  with_calls(call_value(
+    check_handle(handle, sys.call()), check_seconds(timeout, "timeout", zero = TRUE), sys.call()
+  ))
+}
+
+call_value <- function(run, timeout, call) {
+  force(timeout)
+  check_not_driven(run, "par_value", call)
   if (!isTRUE(run$closed)) {
     settled <- run_guard(run, run_drive(run, .Call(ffi_clock) + timeout))
     if (!settled) {
-      signal_error(error_pending(run$workers$rows[[1L]]$pid, timeout, sys.call()))
+      signal_error(error_pending(run$workers$rows[[1L]]$pid, timeout, call))
     }
   }
   if (run$done < 1) {
-    run_lost(run, sys.call())
+    run_lost(run, call)
   }
   run_close(run)
   record_later(run$facts) # asked for again, it is the last one again
   run_result(run)[[1L]]
 }
 
-par_done <- function(handle) {
-  run <- check_handle(handle, sys.call())
+par_done <- function(handle) with_calls(call_done(check_handle(handle, sys.call())))
+
+call_done <- function(run) {
   if (isTRUE(run$closed) || run$done > 0) {
     return(TRUE)
   }

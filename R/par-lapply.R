@@ -48,7 +48,7 @@ map_list <- function(X, FUN, args, verb, call, on, control, names = base::names(
     loop = map_loop(X, FUN, args),
     replay = list(X = X, FUN = FUN, args = args), near = near, keyed = keyed, series = series
   )
-  run_map(task, on, control)
+  with_calls(run_map(task, on, control))
 }
 
 keyed_by <- function(X, fun, args) {

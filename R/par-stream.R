@@ -29,9 +29,11 @@ stream_new <- function(X, f, args, verb, call, ahead, .on, .control, keyed = NUL
       loop = map_loop(X, f, args),
       replay = list(X = X, FUN = f, args = args), keyed = keyed
     )
-    stream$run <- run_new(task, .on, .control)
-    stream$submitted <- min(stream$n, stream$run$places)
-    run_guard(stream$run, run_start(stream$run, seq_len(stream$submitted)))
+    with_calls({
+      stream$run <- run_new(task, .on, .control)
+      stream$submitted <- min(stream$n, stream$run$places)
+      run_guard(stream$run, run_start(stream$run, seq_len(stream$submitted)))
+    })
   }
   structure(list(stream = stream), class = "regatta_stream")
 }
@@ -41,17 +43,18 @@ par_more <- function(stream) {
   stream$taken < stream$n
 }
 
-par_next <- function(stream) {
-  stream <- check_stream(stream)
+par_next <- function(stream) with_calls(stream_next(check_stream(stream), sys.call()))
+
+stream_next <- function(stream, call) {
   if (isTRUE(stream$lost)) {
-    run_lost(stream$run, sys.call())
+    run_lost(stream$run, call)
   }
   if (stream$taken >= stream$n) {
     stop(stream_is_over(stream), call. = FALSE)
   }
   run <- stream$run
-  check_run_owner(run, "stream", sys.call())
-  check_not_driven(run, "par_next", sys.call())
+  check_run_owner(run, "stream", call)
+  check_not_driven(run, "par_next", call)
   index <- stream$taken + 1
   # Left by a jump, it is closed. There is more to take until somebody has been told that there is not.
   told <- isTRUE(run$closed)

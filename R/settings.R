@@ -20,6 +20,21 @@ settings_same <- function(before) {
     identical(Sys.umask(NA), before$umask)
 }
 
+# For what is called with nearly all nested calls made that options(expressions = ) allows: `code` has room for those of
+# the package, which are up to some hundred, and so have workers that are forked or told of the options meanwhile.
+with_calls <- function(code) {
+  limit <- getOption("expressions")
+  if (limit - Cstack_info()[["eval_depth"]] < own_calls) {
+    raised <- as.integer(min(limit + own_calls, 5e5)) # R allows no more
+    options(expressions = raised)
+    # Unless `code` has set it.
+    on.exit(if (getOption("expressions") == raised) options(expressions = limit))
+  }
+  code
+}
+
+own_calls <- 1000
+
 # Those of which what R code computes can depend.
 settings_locale <- function() {
   c(

@@ -21,6 +21,7 @@ typedef struct state {
   int64_t generation; /* of the process that has it */
   int64_t element; /* -1 between elements */
   int32_t tries;
+  int attempts; /* to go on, since an element was begun or has ended */
   int sending; /* the element has returned, and its value is being encoded */
   int seeded, tell_tries, new_seed_on_retry;
   int32_t rng_kind, rng_base[6];
@@ -122,6 +123,7 @@ SEXP ffi_evaluator_is_copy(void) { return Rf_ScalarLogical(is_copy()); }
 static int next_element(void) {
   evaluator.element = evaluator.channel.next(evaluator.channel.state, &evaluator.tries);
   evaluator.sending = 0;
+  evaluator.attempts = 0;
   if (evaluator.element < 0) return 0;
   memset(evaluator.conditions, 0, sizeof evaluator.conditions);
   if (evaluator.seeded) seed_element();
@@ -189,6 +191,7 @@ static void finish_element(rg_record_type type, int kind, SEXP result) {
   publish_suppressed();
   publish_object(type, kind, result);
   evaluator.element = -1;
+  evaluator.attempts = 0;
 }
 
 /* The number of the current element, in `old` if nobody else holds that. */
@@ -269,6 +272,12 @@ SEXP ffi_evaluator_cancelled(void) {
 
 /* Of an error: whether the element had returned, and its value cannot be sent. */
 SEXP ffi_evaluator_is_sending(void) { return Rf_ScalarLogical(evaluator.element >= 0 && evaluator.sending); }
+
+/* Of whoever goes on after an error: whether that was tried so often that it leads nowhere. */
+SEXP ffi_evaluator_is_stuck(void) {
+  enum { ATTEMPTS_MAX = 8 };
+  return Rf_ScalarLogical(++evaluator.attempts > ATTEMPTS_MAX);
+}
 
 /* R's; of its headers only those for graphics devices have it. */
 extern int R_interrupts_pending;

@@ -57,6 +57,7 @@ SEXP ffi_evaluator_note(SEXP note);
 SEXP ffi_evaluator_cancelled(void);
 SEXP ffi_evaluator_is_sending(void);
 SEXP ffi_evaluator_is_copy(void);
+SEXP ffi_evaluator_is_stuck(void);
 
 /* What this process is at is put aside, and taken up again: it may run elements while it is at one. */
 SEXP ffi_evaluator_push(void);

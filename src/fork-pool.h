@@ -144,6 +144,7 @@ void rg_fork_member_enter(rg_pool *pool, int number, const rg_run_ends *ends);
 rg_pool *rg_fork_member_quit(void);
 
 SEXP ffi_fork_member_refuse(SEXP reason);
+SEXP ffi_fork_worker_tell(SEXP reason);
 SEXP ffi_fork_worker_spawn(SEXP pool, SEXP slot, SEXP id, SEXP call, SEXP env);
 SEXP ffi_fork_worker_mask(SEXP name, SEXP value);
 SEXP ffi_fork_worker_silence(SEXP paths);

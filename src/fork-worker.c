@@ -557,11 +557,15 @@ rg_pool *rg_fork_member_quit(void) {
   return pool;
 }
 
+/* Tells the session why this worker is about to end. */
+SEXP ffi_fork_worker_tell(SEXP reason) {
+  if (worker.slot) strncpy(worker.slot->crash, CHAR(Rf_asChar(reason)), RG_CRASH_MAX - 1);
+  return R_NilValue;
+}
+
 /* Tells the session why it takes no part in the run, and ends. */
 SEXP ffi_fork_member_refuse(SEXP reason) {
-  if (worker.slot) {
-    strncpy(worker.slot->crash, CHAR(Rf_asChar(reason)), RG_CRASH_MAX - 1);
-  }
+  ffi_fork_worker_tell(reason);
   rg_fork_worker_leave(1);
 }
 
@@ -581,7 +585,8 @@ static int64_t running(void) {
 
 /* A top level of its own: no handler, restart or on.exit() of the parent's frames below can
    be reached from the worker. R jumps here when the C stack has overflowed, and when code asks for the top
-   level itself; the element that was running fails with that, and the worker goes on. */
+   level itself; the element that was running fails with that, and the worker goes on. One that fails without an
+   element, or twice with the same, says why and ends. */
 void rg_fork_worker_run(SEXP call, SEXP env) {
   worker_call main = {call, env};
   int64_t failed = 0;
@@ -592,6 +597,11 @@ void rg_fork_worker_run(SEXP call, SEXP env) {
     main.call = PROTECT(Rf_lang2(Rf_install("fork_worker_jumped"), overflowed));
     done = R_ToplevelExec(run_call, &main);
     UNPROTECT(2);
+  }
+  if (!done) {
+    main.call = PROTECT(Rf_lang1(Rf_install("fork_worker_failed")));
+    R_ToplevelExec(run_call, &main);
+    UNPROTECT(1);
   }
   rg_fork_worker_leave(done ? 0 : 125);
 }

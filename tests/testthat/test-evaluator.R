@@ -108,11 +108,51 @@ test_that("an interrupt that the session has not sent is the failure of its elem
   # A handler of the element's own comes first; a mere condition ends nothing.
   got <- second(function() tryCatch(rlang::interrupt(), interrupt = function(e) "own"), NULL)
   expect_identical(got[[2L]], "own")
-  got <- second(function() {
+})
+
+test_that("a condition of class \"interrupt\" that is merely signalled arrives like others, and ends nothing", {
+  signal <- function() {
     signalCondition(structure(class = c("interrupt", "condition"), list()))
+    signalCondition(structure(class = c("mine", "interrupt", "condition"), list(message = "m", call = NULL, data = 1)))
     "went on"
-  }, NULL)
-  expect_identical(got[[2L]], "went on")
+  }
+  for (place in places) {
+    seen <- list()
+    got <- withCallingHandlers(second(signal, place), interrupt = function(cnd) seen[[length(seen) + 1L]] <<- cnd)
+    expect_identical(got, list(1L, "went on", 3L, 4L))
+    expect_identical(lapply(seen, class), list(c("interrupt", "condition"), c("mine", "interrupt", "condition")))
+    expect_identical(seen[[2L]]$data, 1)
+    # As lapply() would be left.
+    expect_identical(tryCatch(second(signal, place), interrupt = function(cnd) "left"), "left")
+  }
+})
+
+test_that("a worker that cannot tell of an error ends, and does not try for ever", {
+  untold <- function() {
+    home <- asNamespace("regatta")
+    get("unlockBinding")("send_kept", home)
+    assign("send_kept", function() stop("not told"), envir = home)
+    stop("the element's own")
+  }
+  own <- cluster_local(1L)
+  withr::defer(parallel::stopCluster(own))
+  for (place in list(NULL, own)) {
+    got <- second(untold, place)
+    expect_identical(got[-2L], list(1L, 3L, 4L))
+    expect_s3_class(got[[2L]], "regatta_error_death")
+    expect_match(conditionMessage(got[[2L]]), "the worker cannot go on: the element's own")
+  }
+})
+
+test_that("a worker that fails before its first element says why", {
+  code <- function() {
+    library(regatta)
+    home <- asNamespace("regatta")
+    get("unlockBinding")("fork_worker_share", home)
+    assign("fork_worker_share", function(...) stop("no share of anything"), envir = home)
+    tryCatch(par_lapply(1:2, identity, .control = par_control(workers = 2L)), error = conditionMessage)
+  }
+  expect_match(fault_run(code)$value, "before they began an element .status 125.*no share of anything")
 })
 
 test_that("an interrupt for a limit is no other element's, and one of the element's own stays its own", {

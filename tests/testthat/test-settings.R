@@ -58,6 +58,56 @@ everywhere <- function(code, names = base::names(places)) {
 assign("rg_everywhere", everywhere, globalenv())
 near <- c("local", "psock")
 
+test_that("verbs that are called close to the limit of nested calls give their values, or name the limit", {
+  code <- function() {
+    suppressMessages(library(regatta))
+    two <- par_control(workers = 2L, progress = FALSE, seed = FALSE)
+    cluster <- cluster_local(1L)
+    streamed <- function() {
+      stream <- par_stream(1:3, identity, .control = two)
+      lapply(1:3, function(i) par_next(stream))
+    }
+    verbs <- list(
+      par_lapply = function() par_lapply(1:3, function(i) i, .control = two),
+      par_mapply = function() par_mapply(`+`, 1:3, 0L, .control = two), par_stream = streamed,
+      par_call = function() par_value(par_call(1:3, .control = two)),
+      mclapply = function() mclapply(1:3, function(i) i, mc.cores = 2L),
+      in_session = function() mclapply(1:3, function(i) i, mc.cores = 1L),
+      shm_map = function() as.integer(shm_map(1:3, identity, .control = two)),
+      cluster = function() par_lapply(1:3, function(i) i, .on = cluster),
+      failing = function() par_lapply(1:3, function(i) if (i < 3L) i else tryCatch(stop("z"), error = function(e) i))
+    )
+    one <- function(name, depth, limit) {
+      call <- function(k) if (k > 0L) call(k - 1L) else verbs[[name]]()
+      options(expressions = limit)
+      got <- tryCatch(unlist(call(depth)), error = conditionMessage)
+      after <- getOption("expressions")
+      options(expressions = 5000)
+      told <- is.character(got) && grepl("nested too deeply.*expressions", got)
+      if (after != limit) paste("left", after) else if (identical(got, 1:3)) "values" else if (told) "told" else got
+    }
+    found <- lapply(c(60L, 500L), function(limit) {
+      lapply(names(verbs), function(name) {
+        # A worker is then at any step of its way to an element.
+        step <- if (limit == 500L) 12L else if (name == "par_lapply") 1L else 6L
+        depths <- limit - seq(60L, 0L, by = -step)
+        vapply(depths, function(depth) one(name, depth, limit), "")
+      })
+    })
+    parallel::stopCluster(cluster)
+    found
+  }
+  got <- fault_run(code, timeout = 240)$value
+  for (of_limit in got) {
+    for (ends in of_limit) {
+      expect_identical(setdiff(ends, c("values", "told")), character())
+      # From some depth on it is the limit.
+      expect_identical(ends, sort(ends, decreasing = TRUE))
+      expect_identical(ends[[1L]], "values")
+    }
+  }
+})
+
 test_that("the workspace of a worker is what the map has sent, and goes with it", {
   for (place in names(places)) {
     parallel::clusterCall(places[[place]], function() {
