@@ -55,9 +55,10 @@ pack_environment <- function(pack, env, min) {
 # not been forced, and active bindings, are not touched.
 copy_sharing <- function(env, min) {
   copy <- NULL
+  limit <- shm_limit()
   for (name in plain_bindings(env)) {
     value <- get(name, envir = env, inherits = FALSE)
-    shared <- shm_share(value, min)
+    shared <- .Call(ffi_shm_share, value, min, limit)
     if (!rlang::is_reference(shared, value)) {
       if (is.null(copy)) copy <- rlang::env_clone(env)
       assign(name, shared, envir = copy)

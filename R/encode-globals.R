@@ -488,24 +488,20 @@ workspace_methods <- function(names, env = globalenv()) {
 # Functions of no package that registerS3method() has made methods of generics of packages, by their names: each with
 # the namespace that has the generic. A table of methods that is as it was is not looked through again.
 registered_methods <- function() {
-  found <- lapply(loadedNamespaces(), function(name) {
-    home <- asNamespace(name)
-    table <- home[[".__S3MethodsTable__."]]
-    if (!is.environment(table)) {
-      return(NULL)
-    }
-    methods <- methods_in(table, name)
-    known <- the$tables[[name]]
+  tables <- methods_tables()
+  found <- lapply(names(tables), function(name) {
+    methods <- methods_in(tables[[name]], name)
+    known <- the$registered[[name]]
     if (!identical(known$methods, methods)) {
-      its_own <- vapply(methods, function(f) identical(environment(f), home), NA)
+      its_own <- vapply(methods, function(f) identical(environment(f), .getNamespace(name)), NA)
       foreign <- Filter(is_unpackaged, methods[!its_own])
       known <- list(methods = methods, found = lapply(foreign, function(method) list(home = name, method = method)))
-      the$tables[[name]] <- known
+      the$registered[[name]] <- known
     }
     known$found
   })
   found <- do.call(c, found)
-  found[in_order(as.character(names(found)))]
+  if (length(found) > 0L) found[in_order(names(found))]
 }
 
 # The same in all locales, by the bytes of UTF-8.
@@ -517,15 +513,31 @@ in_order <- function(strings) {
 
 sorted <- function(strings) strings[in_order(strings)]
 
-# The methods of a table, that of the generics in the namespace `home`. Packages register promises, and one may load a
-# package that registers its own: those of a table that has grown are evaluated by name first, since it must not grow
-# while R makes a list of it.
+# Those of all namespaces that are loaded, by their names.
+methods_tables <- function() {
+  loaded <- loadedNamespaces()
+  tables <- lapply(loaded, methods_table)
+  names(tables) <- loaded
+  tables[vapply(tables, is.environment, NA)]
+}
+
+# asNamespace() would load it.
+methods_table <- function(namespace) .getNamespace(namespace)[[".__S3MethodsTable__."]]
+
+# The methods of a table, that of the generics in the namespace `home`: the very same list as long as nothing has
+# changed. Packages register promises, and one may load a package that registers its own: those of a table that has
+# changed are evaluated by name first, since it must not grow while R makes a list of it.
 methods_in <- function(table, home) {
-  while (!identical(the$table_sizes[[home]], length(table))) {
-    the$table_sizes[[home]] <- length(table)
-    mget(ls(table, all.names = TRUE, sorted = FALSE), envir = table)
+  known <- the$methods[[home]]
+  if (!is.null(known) && .Call(ffi_encode_holds, table, known)) {
+    return(known)
   }
-  as.list.environment(table, all.names = TRUE)
+  repeat {
+    size <- length(table)
+    mget(ls(table, all.names = TRUE, sorted = FALSE), envir = table)
+    if (length(table) == size) break
+  }
+  the$methods[[home]] <- as.list.environment(table, all.names = TRUE)
 }
 
 is_unpackaged <- function(x) is_closure(x) && !is_packaged(topenv(environment(x)))

@@ -124,17 +124,15 @@ each_of <- function(...) {
 # anything could call.
 methods_set <- function(methods) {
   for (k in seq_along(methods)) {
-    table <- tryCatch(methods_table(methods[[k]]$home), error = function(e) NULL)
+    home <- tryCatch(asNamespace(methods[[k]]$home), error = function(e) NULL)
+    table <- home[[".__S3MethodsTable__."]]
     if (!is.null(table)) assign(names(methods)[[k]], methods[[k]]$method, envir = table)
   }
 }
 
-methods_table <- function(namespace) asNamespace(namespace)[[".__S3MethodsTable__."]]
-
 # The S3 methods that are registered, by the namespaces of their generics.
 tables_take <- function() {
-  tables <- lapply(stats::setNames(nm = loadedNamespaces()), methods_table)
-  tables <- Filter(is.environment, tables)
+  tables <- methods_tables()
   Map(methods_in, tables, names(tables))
 }
 

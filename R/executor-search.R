@@ -45,11 +45,12 @@ attached_values <- "regatta:attached"
 
 search_envs <- function() lapply(seq_along(search()), as.environment)
 
-# How the search path stands: its names and environments, and what those hold that are no packages.
+# How the search path stands: its names and environments, and what those hold that are no packages. What stands for
+# packages is locked.
 search_take <- function() {
   names <- search()
   envs <- search_envs()
-  lists <- which(!startsWith(names, "package:"))[-1L]
+  lists <- which(!startsWith(names, "package:") & names != attached_packages)[-1L]
   held <- lapply(envs[lists], function(env) {
     list(env = env, variables = workspace_take(env), locked = workspace_locked(env = env))
   })

@@ -55,10 +55,10 @@ is_place <- function(on) {
   if (!is.object(on)) {
     return(FALSE)
   }
+  if (any(class(on) %in% the$places)) {
+    return(TRUE)
+  }
   for (class in class(on)) {
-    if (class %in% the$places) {
-      return(TRUE)
-    }
     if (!is.null(utils::getS3method("new_executor", class, optional = TRUE, envir = topenv()))) {
       the$places <- c(the$places, class)
       return(TRUE)

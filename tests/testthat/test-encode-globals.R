@@ -163,6 +163,46 @@ test_that("methods that a package has registered may register others when they a
   expect_true(all(others %in% ls(table)))
 })
 
+test_that("a table of methods is listed again when anything in it has changed, and else not", {
+  table <- new.env()
+  home <- "rg no namespace"
+  state <- regatta:::the
+  withr::defer(state$methods[[home]] <- NULL)
+  take <- function() regatta:::methods_in(table, home)
+  same <- function() identical(rlang::obj_address(take()), rlang::obj_address(take()))
+  expect_changed <- function(change) {
+    before <- take()
+    force(change)
+    expect_identical(.Call(regatta:::ffi_encode_holds, table, before), FALSE)
+    expect_mapequal(take(), as.list(table))
+    expect_true(same())
+  }
+  expect_length(take(), 0L)
+  expect_true(same())
+  f <- function(x) 1
+  g <- function(x) 1
+  expect_changed(assign("print.rg_a", f, envir = table))
+  expect_changed(assign("print.rg_a", g, envir = table)) # the same code, another function
+  expect_changed(assign("print.rg_b", f, envir = table))
+  expect_changed({
+    rm("print.rg_b", envir = table)
+    assign("print.rg_c", f, envir = table)
+  })
+  expect_changed(rm("print.rg_c", envir = table))
+  expect_changed(delayedAssign("print.rg_a", f, assign.env = table))
+  expect_changed(delayedAssign("print.rg_a", {
+    assign("print.rg_d", g, envir = table)
+    g
+  }, assign.env = table))
+  expect_named(take(), c("print.rg_a", "print.rg_d"), ignore.order = TRUE)
+  expect_changed({
+    rm("print.rg_d", envir = table)
+    makeActiveBinding("print.rg_d", function() f, table)
+  })
+  # A function of base R is no closure.
+  expect_changed(assign("print.rg_e", base::sum, envir = table))
+})
+
 test_that("methods that were registered in the session are registered in a worker for the time of a call", {
   local_workspace()
   in_workspace(rg_word <- function() "mine")
