@@ -38,7 +38,7 @@ cluster_method <- function(name) {
 cluster_receive <- function(pool, timeout) {
   if (!cluster_has_news(pool)) {
     if (pool$sockets) {
-      waited <- pool$wires[pool$alive]
+      waited <- pool$wires[c(which(pool$alive), pool$greeted)]
       if (length(waited) > 0L) wires_wait(waited, timeout)
     } else if (timeout > 0) {
       cluster_await(pool)

@@ -39,7 +39,9 @@ new_executor.cluster <- function(on, plan) {
   )
 }
 
-# pool$wires has the node of each worker by the number of the worker; pool$spare those that the run does not use.
+# pool$wires has the node of each worker by the number of the worker; pool$spare those that the run does not use;
+# pool$greeted the workers that are to join in the middle of the run and have not said yet who they are; pool$failed by
+# the number of the worker why it does not.
 cluster_pool <- function(on, plan) {
   pool <- new.env(parent = emptyenv())
   pool$plan <- plan
@@ -53,6 +55,7 @@ cluster_pool <- function(on, plan) {
   pool$session <- Sys.getpid()
   pool$token <- paste(Sys.getpid(), format(.Call(ffi_clock), digits = 15))
   pool$alive <- rep(TRUE, plan$workers)
+  pool$greeted <- integer()
   pool$share <- rep(plan$share, plan$workers)
   pool$events <- list() # that have not come from a node
   pool$stopped <- FALSE
@@ -81,39 +84,73 @@ cluster_guard <- function(pool, code) {
   value
 }
 
-# A worker that takes the place of another is a node that the run has not used, if there is one. What nobody has asked
-# yet who it is holds this up for as long as cluster_hello_left() says.
+# A worker that takes the place of another is a node that the run has not used, if there is one.
 cluster_start <- function(pool, workers) {
   if (is.null(pool$slots)) {
     pool$slots <- .Call(ffi_cluster_slots_new, length(pool$wires) + length(pool$spare), shm_limit())
   }
-  for (w in workers[workers > length(pool$wires)]) {
+  if (!is.null(pool$packed)) {
+    return(cluster_replace(pool, workers))
+  }
+  cluster_choose(pool, workers)
+  for (w in workers) cluster_join(pool, w)
+  # At once, though the nodes may be busy for long: what is sent is as it was at the time of the call.
+  cluster_prepare(pool)
+}
+
+cluster_join <- function(pool, w) {
+  wire <- pool$wires[[w]]
+  unfit <- cluster_unfit(pool, w)
+  pool$alive[[w]] <- is.null(unfit)
+  cluster_tell(pool, if (is.null(unfit)) {
+    facts <- wire$facts
+    event_joined(
+      w, facts$pid, host = if (facts$local) NA_character_ else wire$host, shares = facts$local,
+      watched = facts$local && pool$sockets, cores = facts$cores
+    )
+  } else {
+    event_not_started(w, sprintf("node %s: %s", format_wire(wire), unfit))
+  })
+}
+
+# In the middle of a run nobody is waited for: who the new node is comes with what others have to tell.
+cluster_replace <- function(pool, workers) {
+  for (w in workers) {
     wire <- cluster_spare(pool)
     if (is.null(wire)) {
       cluster_tell(pool, event_not_started(w, NULL))
     } else {
-      pool$wires[[w]] <- wire
-      pool$alive[[w]] <- TRUE
+      cluster_seat(pool, w, wire)
     }
   }
-  workers <- workers[workers <= length(pool$wires)]
-  cluster_choose(pool, workers)
-  for (w in workers) {
-    wire <- pool$wires[[w]]
-    unfit <- cluster_unfit(pool, w)
-    if (is.null(unfit)) {
-      facts <- wire$facts
-      cluster_tell(pool, event_joined(
-        w, facts$pid, host = if (facts$local) NA_character_ else wire$host, shares = facts$local,
-        watched = facts$local && pool$sockets, cores = facts$cores
-      ))
-    } else {
-      pool$alive[[w]] <- FALSE
-      cluster_tell(pool, event_not_started(w, sprintf("node %s: %s", format_wire(wire), unfit)))
+  cluster_greet(pool)
+}
+
+cluster_seat <- function(pool, w, wire) {
+  pool$wires[[w]] <- wire
+  pool$failed[w] <- list(NULL)
+  pool$alive[[w]] <- FALSE
+  pool$greeted <- union(pool$greeted, w)
+  if (!is.null(wire$facts)) wires_wait(list(wire), 0) # it may have died since it was last used
+}
+
+# Of pool$greeted those join that have said who they are, or had said so before; those that cannot take part, or do not
+# answer, make room for others.
+cluster_greet <- function(pool) {
+  while (length(pool$greeted) > 0L) {
+    cluster_hello(pool, Filter(function(w) cluster_is_new(pool, w), pool$greeted))
+    for (w in pool$greeted) cluster_hear(pool, w)
+    waiting <- Filter(function(w) !is.null(pool$wires[[w]]$asked), pool$greeted)
+    late <- Filter(function(w) cluster_hello_left(pool, w) <= 0, waiting)
+    for (w in late) cluster_late(pool, w)
+    settled <- setdiff(pool$greeted, setdiff(waiting, late))
+    if (length(settled) == 0L) break
+    pool$greeted <- setdiff(pool$greeted, settled)
+    for (w in settled) {
+      other <- if (!is.null(cluster_unfit(pool, w))) cluster_spare(pool)
+      if (is.null(other)) cluster_join(pool, w) else cluster_seat(pool, w, other)
     }
   }
-  # At once, though the nodes may be busy for long: what is sent is as it was at the time of the call.
-  if (is.null(pool$packed)) cluster_prepare(pool)
 }
 
 # The next node for a worker, which the run has then; NULL if there is none.
@@ -152,17 +189,12 @@ cluster_meet <- function(pool, workers) {
   if (length(new) == 0L) {
     return(invisible())
   }
-  cluster_hello(pool, Filter(function(w) is.null(pool$wires[[w]]$asked), new))
+  cluster_hello(pool, Filter(function(w) cluster_is_new(pool, w), new))
   if (pool$sockets) wires_wait(pool$wires[new], 0) # the answer to an earlier run
   begun <- .Call(ffi_clock)
   heard <- if (any(vapply(pool$wires, function(wire) !is.null(wire$facts) && is.null(wire$out), NA))) -Inf
   repeat {
-    for (w in new) {
-      for (got in cluster_news(pool, w, pool$wires[[w]]$asked$token)) {
-        cluster_met(pool, w, got)
-        if (!is.null(got$reply)) heard <- .Call(ffi_clock)
-      }
-    }
+    for (w in new) if (cluster_hear(pool, w)) heard <- .Call(ffi_clock)
     waiting <- Filter(function(w) !is.null(pool$wires[[w]]$asked), new)
     left <- cluster_hello_left(pool, waiting, begun, heard)
     if (length(waiting) == 0L || left <= 0) break
@@ -172,12 +204,30 @@ cluster_meet <- function(pool, workers) {
       cluster_await(pool, pool$wires[[waiting[[1L]]]]$asked$token)
     }
   }
-  for (w in waiting) {
-    pool$failed[[w]] <- sprintf(
-      "it has not said who it is within %s: it is at something else, was stopped, or cannot be reached",
-      format_seconds(.Call(ffi_clock) - pool$wires[[w]]$asked$at)
-    )
+  for (w in waiting) cluster_late(pool, w)
+}
+
+# Nobody knows who it is, and nobody has asked.
+cluster_is_new <- function(pool, w) {
+  wire <- pool$wires[[w]]
+  is.null(wire$facts) && is.null(wire$asked) && is.null(wire$out) && is.null(pool$failed[[w]])
+}
+
+# TRUE if it has answered now.
+cluster_hear <- function(pool, w) {
+  heard <- FALSE
+  for (got in cluster_news(pool, w, pool$wires[[w]]$asked$token)) {
+    cluster_met(pool, w, got)
+    heard <- heard || !is.null(got$reply)
   }
+  heard
+}
+
+cluster_late <- function(pool, w) {
+  pool$failed[[w]] <- sprintf(
+    "it has not said who it is within %s: it is at something else, was stopped, or cannot be reached",
+    format_seconds(.Call(ffi_clock) - pool$wires[[w]]$asked$at)
+  )
 }
 
 cluster_hello <- function(pool, new) {
@@ -195,8 +245,8 @@ cluster_hello <- function(pool, new) {
 }
 
 # Seconds for which the nodes `waiting` are still waited for. `heard` is when one of the others has answered, -Inf if
-# that was in an earlier run, NULL if none has. A cluster without sockets can only be waited for.
-cluster_hello_left <- function(pool, waiting, begun, heard) {
+# that was in an earlier run, or long ago, NULL if none has. A cluster without sockets can only be waited for.
+cluster_hello_left <- function(pool, waiting, begun = NULL, heard = -Inf) {
   if (length(waiting) == 0L || !pool$sockets) {
     return(Inf)
   }
@@ -268,9 +318,10 @@ cluster_prepare <- function(pool) {
 
 cluster_poll <- function(pool, timeout) {
   if (length(pool$events) == 0L) {
-    for (one in cluster_receive(pool, timeout)) {
+    for (one in cluster_receive(pool, min(timeout, cluster_hello_left(pool, pool$greeted)))) {
       for (event in cluster_take(pool, one)) cluster_tell(pool, event)
     }
+    cluster_greet(pool)
   }
   events <- join_ends(pool$events)
   pool$events <- list()

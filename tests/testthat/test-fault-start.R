@@ -31,6 +31,71 @@ test_that("nodes that do not say who they are keep nobody waiting, and are nodes
   expect_identical(cluster_pids(cl), pids)
 })
 
+# A map on the first two nodes, of which the first dies. Each next step is taken when the one before it is seen: the
+# other is at element 2 until node 3 has been asked who it is, and at element 3, in which it calls `then`, until node
+# `newcomer` is at work, or till the end if that is NULL.
+map_with_newcomer <- function(cl, pids, newcomer, then = function() NULL) {
+  folder <- withr::local_tempdir()
+  here <- function(name) file.path(folder, name)
+  ask <- regatta:::cluster_hello
+  local_function("cluster_hello", function(pool, new) {
+    ask(pool, new)
+    if (length(new) > 0L) file.create(here("asked"))
+  })
+  most <- 60 * slowness()
+  await <- function(name) {
+    until <- Sys.time() + most
+    while (!file.exists(here(name))) if (Sys.time() > until) stop("nobody has come") else Sys.sleep(0.01)
+  }
+  element <- function(i) {
+    if (i == 1L && file.create(here("begun")) && Sys.getpid() == pids[[1L]]) tools::pskill(Sys.getpid(), tools::SIGKILL)
+    if (!is.null(newcomer) && Sys.getpid() == newcomer) file.create(here("came"))
+    if (i == 2L) await("asked")
+    if (i == 3L) {
+      then()
+      if (!is.null(newcomer)) await("came")
+    }
+    Sys.getpid()
+  }
+  # What the session has asked before the map began was not node 3.
+  par_lapply(1:2, identity, .on = cl, .control = on_cluster(workers = 2))
+  unlink(here("asked"))
+  par_lapply(1:8, element, .on = cl, .control = on_cluster(workers = 2, batch = 1, retries = 1))
+}
+
+test_that("a node that takes the place of another keeps nobody waiting until it has said who it is", {
+  cl <- local_cluster(3L)
+  pids <- cluster_pids(cl)
+  withr::defer(tools::pskill(pids[[3L]], tools::SIGCONT))
+  local_constant("cluster_hello_seconds", c(first = 60, rest = 20 * slowness()))
+  tools::pskill(pids[[3L]], tools::SIGSTOP)
+  got <- map_with_newcomer(cl, pids, pids[[3L]], function() tools::pskill(pids[[3L]], tools::SIGCONT))
+  expect_setequal(unlist(got), pids[2:3])
+})
+
+test_that("a node that does not say who it is makes room for the next, and the run goes on without if there is none", {
+  cl <- local_cluster(4L)
+  pids <- cluster_pids(cl)
+  withr::defer(tools::pskill(pids[[3L]], tools::SIGCONT))
+  tools::pskill(pids[[3L]], tools::SIGSTOP)
+  local_constant("cluster_hello_seconds", c(first = 60, rest = 3 * slowness()))
+  # The fourth is asked after the third has not answered.
+  expect_setequal(unlist(map_with_newcomer(cl, pids, pids[[4L]])), pids[c(2L, 4L)])
+  tools::pskill(pids[[3L]], tools::SIGCONT)
+  rest <- cl[c(2L, 3L)]
+  wait_until(length(unique(unlist(par_lapply(1:4, function(i) {
+    Sys.sleep(0.1)
+    Sys.getpid()
+  }, .on = rest, .control = on_cluster(batch = 1))))) == 2L, 60)
+
+  others <- local_cluster(3L)
+  pids <- cluster_pids(others)
+  withr::defer(tools::pskill(pids[[3L]], tools::SIGCONT))
+  tools::pskill(pids[[3L]], tools::SIGSTOP)
+  local_constant("cluster_hello_seconds", c(first = 60, rest = 0.1))
+  expect_identical(unlist(map_with_newcomer(others, pids, NULL)), rep(pids[[2L]], 8L))
+})
+
 # The next process that the server of a cluster starts, or each until `file` is gone, is stopped before it has said a
 # word; their pids come to be in `file`.
 stop_next <- function(cl, file, all = FALSE) {
@@ -114,7 +179,8 @@ test_that("a host whose command hangs is started again, then given up, and who w
 
 test_that("a worker that was stopped is waited for with a word, wherever it is", {
   skip_unless_linux()
-  local_constant("workers_told_after", 0.2)
+  # longer than a host is silent: that it lives is no news of what it runs
+  local_constant("workers_told_after", 1.2)
   places <- list(fork = 2, pool = local_pool(2L), cluster = local_cluster(2L))
   if (.Call(regatta:::ffi_crypto_available)) places$remote <- local_shell_cluster(2)
   for (kind in names(places)) {
