@@ -80,8 +80,12 @@ check_deadline <- function(x, call = rlang::caller_env()) {
 }
 
 cluster_status <- function(cl) {
-  if (!inherits(cl, "regatta_remote")) {
-    abort_argument("cl", cl, "a cluster made by `cluster_ssh()`, `cluster_slurm()` or `cluster_jobs()`")
+  if (inherits(cl, "regatta_remote")) {
+    remote_status(cl)
+  } else if (inherits(cl, "regatta_cluster")) {
+    stand_status(cl)
+  } else {
+    made <- "a cluster made by `cluster_local()`, `cluster_ssh()`, `cluster_slurm()` or `cluster_jobs()`"
+    abort_argument("cl", cl, made)
   }
-  remote_status(cl)
 }

@@ -359,12 +359,5 @@ agent_wait <- function(agent) {
 # The state, processor time and memory of each worker.
 agent_workers <- function(agent) {
   pids <- agent_pids(agent)
-  fields <- lapply(pids, process_fields)
-  number <- function(at) vapply(fields, function(f) if (is.null(f)) NA_real_ else as.double(f[[at]]), 0)
-  ticks <- 100 # of a second, on all systems that have /proc
-  list(
-    pid = pids, state = vapply(fields, function(f) if (is.null(f)) NA_character_ else f[[1L]], ""),
-    cpu = (number(12L) + number(13L)) / ticks, memory = number(22L) * 4096,
-    anonymous = vapply(pids, measure_here, 0, "memory")
-  )
+  c(list(pid = pids), processes_look(pids), list(anonymous = vapply(pids, measure_here, 0, "memory")))
 }

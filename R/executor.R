@@ -138,3 +138,14 @@ process_fields <- function(pid) {
   )
   if (length(line) == 1L) strsplit(sub("^.*[)] ", "", line), " ", fixed = TRUE)[[1L]]
 }
+
+# The state, processor time (seconds) and resident memory (bytes) of processes; NA of those that are not there.
+processes_look <- function(pids) {
+  fields <- lapply(pids, process_fields)
+  number <- function(at) vapply(fields, function(f) if (is.null(f)) NA_real_ else as.double(f[[at]]), 0)
+  ticks <- 100 # of a second, on all systems that have /proc
+  list(
+    state = vapply(fields, function(f) if (is.null(f)) NA_character_ else f[[1L]], ""),
+    cpu = (number(12L) + number(13L)) / ticks, memory = number(22L) * 4096
+  )
+}

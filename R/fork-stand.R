@@ -85,3 +85,24 @@ stand_ready <- function(state) {
     .Call(ffi_fork_stand_renew, state$stand, state$server)
   }
 }
+
+# For cluster_status().
+stand_status <- function(cl) {
+  state <- stand_state(cl)
+  if (is.null(state$stand)) signal_error(error_stopped())
+  check_owner(state$pid, state$stand)
+  members <- lapply(.Call(ffi_fork_stand_members, state$stand), `[`, stand_numbers(cl))
+  there <- members$pid > 0L
+  busy <- there & members$busy
+  look <- processes_look(members$pid)
+  known <- ifelse(busy, "busy", "idle")
+  known[members$starting] <- "starting"
+  known[look$state %in% c("T", "t")] <- "silent"
+  known[!there] <- "gone"
+  data.frame(
+    host = "localhost", pid = ifelse(there, members$pid, NA_integer_), state = known,
+    busy_for = ifelse(busy, .Call(ffi_clock) - members$since, NA_real_),
+    cpu = look$cpu, memory = look$memory, heard = ifelse(there, 0, NA_real_),
+    reason = ifelse(there, NA_character_, "its process has ended; another takes its place with the next call")
+  )
+}

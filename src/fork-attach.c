@@ -73,6 +73,7 @@ SEXP ffi_fork_worker_attach(SEXP pointer, SEXP slot_number, SEXP id, SEXP member
   }
   if (m >= 0) {
     pool->stand->members[m].run = pool;
+    pool->stand->members[m].since = rg_clock_now();
     worker->member = m;
     rg_fork_worker_book(worker, pool->stand->members[m].pid, Rf_asInteger(id), pipes);
   }

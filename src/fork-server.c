@@ -493,7 +493,7 @@ SEXP ffi_fork_stand_await(SEXP pointer, SEXP timeout) {
 
 /* list(pid (0: none now), busy, calls that have not been answered, starting) */
 SEXP ffi_fork_stand_members(SEXP pointer) {
-  const char *names[] = {"pid", "busy", "calls", "starting", ""};
+  const char *names[] = {"pid", "busy", "calls", "starting", "since", ""};
   rg_stand *stand = R_ExternalPtrAddr(pointer);
   int size = stand && stand->owner == getpid() ? stand->size : 0;
   SEXP members = PROTECT(Rf_mkNamed(VECSXP, names));
@@ -501,12 +501,14 @@ SEXP ffi_fork_stand_members(SEXP pointer) {
   SEXP busy = SET_VECTOR_ELT(members, 1, Rf_allocVector(LGLSXP, size));
   SEXP calls = SET_VECTOR_ELT(members, 2, Rf_allocVector(REALSXP, size));
   SEXP starting = SET_VECTOR_ELT(members, 3, Rf_allocVector(LGLSXP, size));
+  SEXP since = SET_VECTOR_ELT(members, 4, Rf_allocVector(REALSXP, size));
   for (int m = 0; m < size; m++) {
     const rg_member *member = &stand->members[m];
     REAL(calls)[m] = (double)member->calls;
     LOGICAL(starting)[m] = rg_stand_is_starting(stand, m);
     INTEGER(pid)[m] = has_ended(member->pid, member->pidfd) ? 0 : (int)member->pid;
     LOGICAL(busy)[m] = member->run != NULL || member->calls > 0;
+    REAL(since)[m] = (double)member->since / 1e9;
   }
   UNPROTECT(1);
   return members;
@@ -540,7 +542,7 @@ static int send_call(rg_stand *stand, int m, const void *bytes, int64_t size) {
     rg_stand_give_up(stand, m);
     return EPIPE;
   }
-  stand->members[m].calls++;
+  if (stand->members[m].calls++ == 0) stand->members[m].since = rg_clock_now();
   return 0;
 }
 
@@ -587,6 +589,7 @@ SEXP ffi_fork_stand_receive(SEXP pointer, SEXP numbers, SEXP timeout) {
     SEXP bytes = SET_VECTOR_ELT(got, 1, Rf_allocVector(RAWSXP, (R_xlen_t)size));
     if (receive(line, RAW(bytes), (size_t)size, INT64_MAX) == RG_MESSAGE_OK) {
       stand->members[m].calls--;
+      stand->members[m].since = rg_clock_now(); /* of the next one, if there is one */
       UNPROTECT(1);
       return got;
     }

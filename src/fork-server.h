@@ -69,6 +69,7 @@ typedef struct {
   int line;
   const void *run; /* the pool in whose run it takes part, or NULL */
   int64_t calls;   /* sent, and not answered yet */
+  int64_t since;   /* when it was given what it does now, a run or calls */
   rg_member_start starting;
 } rg_member;
 

@@ -34,6 +34,53 @@ test_that("every verb gives on workers of a fork server what it gives on forked 
   both(as.vector(shm_fill(c(30, 40), sqrt, .on = .on, .control = two)))
 })
 
+test_that("the status of a cluster says what each worker is at, however the workers were started", {
+  skip_unless_linux()
+  columns <- c("host", "pid", "state", "busy_for", "cpu", "memory", "heard", "reason")
+  for (start in c("forkserver", "parallel", "sequential")) {
+    cl <- local_pool(3L, start = start, timeout = 60 * slowness())
+    pids <- cluster_pids(cl)
+    states <- function() cluster_status(cl)$state
+    idle <- cluster_status(cl)
+    expect_named(idle, columns)
+    expect_identical(idle$host, rep("localhost", 3L))
+    expect_identical(idle$pid, pids)
+    expect_identical(idle$state, rep("idle", 3L))
+    expect_identical(c(idle$busy_for, idle$reason), rep(NA_character_, 6L))
+    expect_identical(idle$heard, c(0, 0, 0))
+    expect_true(all(idle$memory > 1e6 & idle$memory < 2^40) && all(idle$cpu >= 0 & idle$cpu < 3600))
+    expect_identical(cluster_status(cl[3:2])$pid, pids[3:2])
+
+    # A call of ours, one of parallel's, and one that was stopped.
+    asked <- .Call(regatta:::ffi_clock)
+    gate <- withr::local_tempfile()
+    wait <- function(gate) while (!file.exists(gate)) Sys.sleep(0.01)
+    call <- par_call(wait(gate), .on = cl[1L], .control = on_local())
+    parallel:::sendCall(cl[[2L]], wait, list(gate))
+    tools::pskill(pids[[3L]], tools::SIGSTOP)
+    wait_until(identical(states(), c("busy", "busy", "silent")))
+    first <- cluster_status(cl)$busy_for
+    expect_true(all(first[1:2] >= 0 & first[1:2] <= .Call(regatta:::ffi_clock) - asked) && is.na(first[[3L]]))
+    wait_until(all(cluster_status(cl)$busy_for[1:2] > first[1:2]))
+    file.create(gate)
+    tools::pskill(pids[[3L]], tools::SIGCONT)
+    par_value(call)
+    parallel:::recvResult(cl[[2L]])
+    wait_until(identical(states(), rep("idle", 3L)))
+
+    tools::pskill(pids[[2L]], tools::SIGKILL)
+    wait_until(identical(states(), c("idle", "gone", "idle")))
+    gone <- cluster_status(cl)[2L, ]
+    expect_true(all(is.na(gone[c("pid", "busy_for", "cpu", "memory", "heard")])))
+    expect_match(gone$reason, "another takes its place")
+    again <- cluster_pids(cl)
+    expect_identical(cluster_status(cl)$pid, again)
+    expect_identical(states(), rep("idle", 3L))
+    parallel::stopCluster(cl)
+    expect_error(cluster_status(cl), class = "regatta_error_stopped")
+  }
+})
+
 test_that("workers stand between runs, and a run leaves them as they were", {
   cl <- standing
   before <- cluster_pids(cl)
