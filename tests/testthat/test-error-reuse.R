@@ -147,6 +147,8 @@ test_that("no argument is evaluated to find out which errors are alike", {
   expect_false(file.exists(counted))
 })
 
+inner <- function() stop("no")
+
 test_that("functions of another package by the same name are other calls", {
   expect_same(function(i) {
     tryCatch <- if (i %% 3) base::tryCatch else function(code, ...) code
@@ -158,8 +160,6 @@ test_that("functions of another package by the same name are other calls", {
     tryCatchList()
   })
 })
-
-inner <- function() stop("no")
 
 test_that("frames of evaluated code are told apart", {
   expect_identical(expect_same(function(i) {
