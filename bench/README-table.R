@@ -14,6 +14,11 @@ format_seconds <- function(seconds) {
   paste(formatC(signif(scaled, 3L), digits = 3L, format = "g"), unit)
 }
 
+# A cell that begins so has bytes in place of seconds.
+format_measure <- function(values, cell) {
+  if (startsWith(cell, "bytes")) paste(round(values), "bytes") else format_seconds(values)
+}
+
 # How often its time is that of regatta; two digits are what repeated runs agree on.
 format_times <- function(times) {
   digits <- ifelse(times < 10, 2L, 3L)
@@ -29,7 +34,7 @@ table_row <- function(rows) {
   others <- others[order(others$median_s), ]
   labels <- sub("^regatta[^A-Za-z0-9]*", "", ours$peer)
   labels <- ifelse(nzchar(labels), paste0(" (", labels, ")"), "")
-  own <- paste0(format_seconds(ours$median_s), labels)
+  own <- paste0(format_measure(ours$median_s, rows$cell[[1L]]), labels)
   base <- min(ours$median_s)
   theirs <- sprintf("%s: %s", others$peer, format_times(others$median_s / base))
   join <- function(x) paste(x, collapse = "; ")
