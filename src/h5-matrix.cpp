@@ -24,6 +24,9 @@ namespace {
 /* Tiles of datasets without chunks are about that many elements. */
 const std::uint64_t tile_elements = 131072;
 
+/* Along one dimension. A list of so many takes some GB. */
+const std::uint64_t most_tiles = 1u << 26;
+
 /* Chunks of more bytes are read part by part where they can be, which takes two to four times as long but next to no
    memory; a part has at most so many. Tests set the environment variable, so that their files may be small. */
 const std::uint64_t most_part = std::uint64_t(1) << 20;
@@ -74,6 +77,7 @@ Matrix::Matrix(const std::string& path, const std::string& name,
     tile_fast_ = std::max<std::uint64_t>(1, std::min(fast_, tile_elements));
     tile_slow_ = std::max<std::uint64_t>(1, std::min(slow_, tile_elements / tile_fast_));
   }
+  check_tiles();
   if (facts_.layout == Layout::virtual_) check_sources(library, file, dataset, facts_);
   std::swap(file_, file);
   std::swap(dataset_, dataset);
@@ -88,6 +92,17 @@ Matrix::~Matrix() {
   index_.reset();
   dataset_ = DatasetId();
   file_ = FileId();
+}
+
+/* What is read is cut by tiles, of which there is a list. */
+void Matrix::check_tiles() const {
+  const std::uint64_t most = std::max(tiles_slow(), tiles_fast());
+  if (most > most_tiles) {
+    throw failure(place(facts_.path, facts_.name) + " is, by its file, cut into " + std::to_string(most) +
+                      " pieces along a dimension: at most " + std::to_string(most_tiles) + " can be read",
+                  facts_.path, facts_.name,
+                  "The file is damaged if the dataset is not that large, or its chunks are too small.");
+  }
 }
 
 void Matrix::choose_way(const Library& library) {

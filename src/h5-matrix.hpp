@@ -91,6 +91,7 @@ class Matrix {
   friend class Located;
   enum class Way { library, chunks, streams, bytes };
 
+  void check_tiles() const;
   void choose_way(const Library& library);
   bool cut_chunks();
   void read_fill(const Library& library);

@@ -163,6 +163,25 @@ test_that("files with random bytes in them are read or refused, and never end th
   }
 })
 
+test_that("a dataset that says it has more chunks than any list of them could hold is refused", {
+  skip_without_h5()
+  skip_without_h5py()
+  path <- withr::local_tempfile(fileext = ".h5")
+  h5_by_python(path, c(
+    "f.create_dataset('a', (7 * 10**13, 0), 'f4', chunks=(100, 1), maxshape=(None, None))",
+    "f.create_dataset('b', (0, 7 * 10**13), 'f4', chunks=(1, 100), maxshape=(None, None))",
+    "f.create_dataset('c', (3, 7 * 10**13), 'f4', chunks=(1, 100))", "f.create_dataset('d', (7 * 10**13, 0), 'f4')"
+  ))
+  for (name in c("a", "b", "c", "d")) {
+    m <- h5_matrix(path, name)
+    uses <- list(function() m[], function() h5_stats(m, 1, "sum"), function() h5_stats(m, 2, "median"))
+    for (use in uses) {
+      text <- conditionMessage(h5_error(use()))
+      expect_match(text, "pieces along a dimension: at most 67108864.*damaged", label = name)
+    }
+  }
+})
+
 test_that("an enumeration whose size is damaged is refused", {
   skip_without_h5()
   skip_if_not_installed("processx")
