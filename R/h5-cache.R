@@ -12,9 +12,9 @@ h5_cache <- function(m, budget = "1GB") {
   fields <- h5_fields(m)
   others <- if (inherits(m, "h5_sparse")) h5_sparse_others(m) else character()
   pointer <- h5_call("ffi_h5_cache_new", h5_source(m), others, floor(budget), shm_limit())
-  h5_cache_settle(.Call(h5_entry("ffi_h5_cache_changed"), pointer))
+  h5_cache_settle(h5_invoke("ffi_h5_cache_changed", pointer))
   name <- new.env(hash = FALSE, parent = emptyenv())
-  name$id <- .Call(h5_entry("ffi_h5_cache_info"), pointer)$id
+  name$id <- h5_invoke("ffi_h5_cache_info", pointer)$id
   assign(name$id, pointer, envir = the$h5_caches)
   reg.finalizer(name, h5_cache_forget)
   fields$cache <- name
@@ -38,7 +38,7 @@ h5_cache_forget <- function(name) {
   pointer <- the$h5_caches[[name$id]]
   if (!is.null(pointer)) {
     rm(list = name$id, envir = the$h5_caches)
-    .Call(h5_entry("ffi_h5_cache_drop"), pointer)
+    h5_invoke("ffi_h5_cache_drop", pointer)
   }
 }
 
@@ -52,7 +52,7 @@ h5_cache_of <- function(m) {
 h5_call_cached <- function(m, entry, ..., call = rlang::caller_env()) {
   cache <- h5_cache_of(m)
   value <- h5_call(entry, ..., cache, call = call)
-  if (!is.null(cache) && .Call(h5_entry("ffi_h5_cache_info"), cache)$changed) {
+  if (!is.null(cache) && h5_invoke("ffi_h5_cache_info", cache)$changed) {
     h5_cache_forget(h5_fields(m)$cache)
     warning(warning_h5_cache(h5_place(m)))
   }
@@ -75,7 +75,7 @@ h5_cache_info <- function(m) {
   if (is.null(cache)) {
     return(c(budget = 0, used = 0, chunks = NA_real_, kept = 0))
   }
-  unlist(.Call(h5_entry("ffi_h5_cache_info"), cache)[c("budget", "used", "chunks", "kept")])
+  unlist(h5_invoke("ffi_h5_cache_info", cache)[c("budget", "used", "chunks", "kept")])
 }
 
 # A line of print().

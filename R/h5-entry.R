@@ -9,6 +9,8 @@ h5_entry <- function(name) {
   the$h5_entries[[name]]
 }
 
+h5_invoke <- function(entry, ...) .Call(h5_entry(entry), ...)
+
 # Before a fork: each worker would load it anew. Who has no use for it must not fail for it.
 h5_load <- function() {
   if (is.null(the$h5_entries)) or_else(h5_entry("ffi_h5_about"), NULL)

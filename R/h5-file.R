@@ -2,7 +2,7 @@
 
 # Calls an entry of the C++ side by its name. What it says about a file becomes an error of this package.
 h5_call <- function(entry, ..., call = rlang::caller_env()) {
-  value <- .Call(h5_entry(entry), ...)
+  value <- h5_invoke(entry, ...)
   if (inherits(value, "h5_failure")) {
     signal_error(error_h5(value, rlang::error_call(call)))
   }
@@ -12,7 +12,7 @@ h5_call <- function(entry, ..., call = rlang::caller_env()) {
 # What the package was built with for HDF5; FALSE without libhdf5.
 h5_about <- function() {
   if (is.null(the$h5_about)) {
-    about <- .Call(h5_entry("ffi_h5_about"))
+    about <- h5_invoke("ffi_h5_about")
     the$h5_about <- if (is.null(about)) FALSE else about
   }
   the$h5_about

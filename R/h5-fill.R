@@ -30,7 +30,7 @@ h5_fill_dataset <- function(verb, path, name, dim, f, type, chunk, level, shuffl
   if (to$new) on.exit(unlink(to$file))
   h5_fill_call(to, call, "ffi_h5_create", name, plan$dim, plan$chunk, plan$type, plan$level, plan$shuffle)
   done <- FALSE
-  on.exit(if (!done && !to$new) .Call(h5_entry("ffi_h5_remove"), path, name), add = TRUE)
+  on.exit(if (!done && !to$new) h5_invoke("ffi_h5_remove", path, name), add = TRUE)
   blocks <- h5_fill_blocks(plan, memory)
   stream <- stream_new(blocks, h5_encoder(f, plan, verb), list(), verb, user, 2^28, .on, .control)
   for (block in blocks) {
@@ -52,7 +52,7 @@ h5_fill_target <- function(path) {
 
 # What is wrong with the file beside is told of the one that was asked for.
 h5_fill_call <- function(to, call, entry, ...) {
-  value <- .Call(h5_entry(entry), to$file, ...)
+  value <- h5_invoke(entry, to$file, ...)
   if (inherits(value, "h5_failure")) {
     value[] <- lapply(value, function(text) gsub(to$file, to$path, text, fixed = TRUE))
     signal_error(error_h5(value, rlang::error_call(call)))
@@ -164,7 +164,7 @@ h5_encoder <- function(f, plan, verb) {
       stop(sprintf("`%s` must %s a matrix of numbers, %d x %d, not %s", from[[1L]], from[[2L]], length(rows),
         length(columns), describe_value(value)), call. = FALSE)
     }
-    chunks <- .Call(h5_entry("ffi_h5_encode"), value, dim, plan$chunk, plan$type, plan$level, plan$shuffle)
+    chunks <- h5_invoke("ffi_h5_encode", value, dim, plan$chunk, plan$type, plan$level, plan$shuffle)
     if (inherits(chunks, "h5_failure")) signal_error(error_h5(chunks))
     chunks
   }

@@ -22,11 +22,11 @@ check_dots <- function(args, FUN, name = "FUN", call = rlang::caller_call()) {
 }
 
 # Functions of base R that look their further arguments up in the data, as code. What is evaluated before has the
-# values of the caller's variables there, without an error if there are some of the names of columns. `given` is the
-# code of the arguments.
-check_code <- function(given, FUN, call) {
+# values of the caller's variables there, without an error if there are some of the names of columns.
+check_code <- function(FUN, call = rlang::caller_call()) {
   takers <- c("subset", "transform", "with", "within")
   taker <- takers[vapply(takers, function(name) identical(FUN, baseenv()[[name]]), NA)]
+  given <- as.list(substitute(list(...), parent.frame()))[-1L]
   code <- Filter(function(code) length(all.vars(code)) > 0L, given)
   if (length(taker) == 1L && length(code) > 0L) {
     shown <- shorten(deparse1(code[[1L]]), 60L)

@@ -2,7 +2,8 @@ par_lapply <- function(X, FUN, ..., .on = getOption("regatta.on"),
                        .control = getOption("regatta.control", par_control())) {
   FUN <- match.fun(FUN)
   X <- as_elements(X)
-  args <- further_arguments(FUN, ...)
+  check_code(FUN)
+  args <- further_arguments(...)
   check_dots(args, FUN)
   map_list(X, FUN, args, "par_lapply", sys.call(), .on, .control)
 }
@@ -23,9 +24,8 @@ count_elements <- function(X) length(bare_elements(X))
 bare_elements <- function(X) if (is.object(X)) unclass(X) else X
 
 # list(...) in which an argument may be empty, as in par_lapply(matrices, "[", , 1).
-further_arguments <- function(FUN, ...) {
+further_arguments <- function(...) {
   given <- as.list(substitute(list(...)))[-1L]
-  check_code(given, FUN, call = rlang::caller_call())
   empty <- vapply(given, is_empty_argument, NA)
   if (!any(empty)) {
     return(list(...))

@@ -3,7 +3,8 @@ par_sapply <- function(X, FUN, ..., simplify = TRUE, USE.NAMES = TRUE,
                        .control = getOption("regatta.control", par_control())) {
   FUN <- match.fun(FUN)
   check_flag(USE.NAMES, "USE.NAMES")
-  args <- further_arguments(FUN, ...)
+  check_code(FUN)
+  args <- further_arguments(...)
   check_dots(args, FUN)
   X <- as_elements(X, USE.NAMES)
   values <- map_list(X, FUN, args, "par_sapply", sys.call(), .on, .control)

@@ -5,7 +5,8 @@ par_stream <- function(X, f, ..., ahead = "256MB", .on = getOption("regatta.on")
                        .control = getOption("regatta.control", par_control())) {
   f <- match.fun(f)
   X <- as_elements(X)
-  args <- further_arguments(f, ...)
+  check_code(f)
+  args <- further_arguments(...)
   check_dots(args, f, "f")
   stream_new(X, f, args, "par_stream", sys.call(), check_bytes(ahead, "ahead"), .on, .control, keyed_by(X, f, args))
 }

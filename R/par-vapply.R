@@ -4,7 +4,8 @@ par_vapply <- function(X, FUN, FUN.VALUE, ..., USE.NAMES = TRUE, .on = getOption
   FUN.VALUE <- check_template(FUN.VALUE)
   check_flag(USE.NAMES, "USE.NAMES")
   X <- as_elements(X)
-  args <- further_arguments(FUN, ...)
+  check_code(FUN)
+  args <- further_arguments(...)
   check_dots(args, FUN)
   if ((is.null(.on) || is.numeric(.on)) && is_worth_columns(FUN.VALUE, count_elements(X), .control)) {
     names <- if (USE.NAMES) names_of_result(X)

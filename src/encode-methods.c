@@ -7,7 +7,7 @@ static SEXP value_of(SEXP env, SEXP symbol) {
 #if R_VERSION >= R_Version(4, 5, 0)
   return R_getVarEx(symbol, env, FALSE, R_UnboundValue);
 #else
-  SEXP value = Rf_findVarInFrame3(env, symbol, TRUE);
+  SEXP value = Rf_findVarInFrame(env, symbol);
   return TYPEOF(value) == PROMSXP ? Rf_eval(value, R_BaseEnv) : value;
 #endif
 }

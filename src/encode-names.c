@@ -103,12 +103,19 @@ static void mark_words(const name_table *table, const char *text, int size, int 
   }
 }
 
+static int is_in(const char *name, int length, const char *text, int size) {
+  for (int at = 0; at + length <= size; at++) {
+    if (text[at] == name[0] && memcmp(text + at, name, (size_t)length) == 0) return 1;
+  }
+  return 0;
+}
+
 /* Names that are no words, such as those of operators: those with the numbers `odd` count wherever they stand. */
 static void mark_odd(SEXP names, SEXP odd, const char *text, int size, int *found) {
   for (R_xlen_t i = 0; i < XLENGTH(odd); i++) {
     int at = INTEGER_ELT(odd, i) - 1;
     SEXP name = STRING_ELT(names, at);
-    if (memmem(text, (size_t)size, CHAR(name), (size_t)LENGTH(name)) != NULL) found[at] = 1;
+    if (is_in(CHAR(name), LENGTH(name), text, size)) found[at] = 1;
   }
 }
 
