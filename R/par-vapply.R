@@ -116,7 +116,9 @@ missing_like <- function(template) {
   template
 }
 
+# A class has no say in them, as by vapply().
 names_of_result <- function(X) {
+  X <- bare_elements(X)
   if (is.character(X) && is.null(names(X))) X else names(X)
 }
 

@@ -138,6 +138,18 @@ test_that("attributes of FUN.VALUE but names and dims have no meaning, as in vap
   expect_error(par_vapply(1:2, identity, NULL, .control = two_workers()), "`FUN.VALUE`.*not `NULL`")
 })
 
+test_that("names are those that the elements have, whatever a class says", {
+  names.rg_rec <- function(x) attr(x, "ids")
+  registerS3method("names", "rg_rec", names.rg_rec)
+  X <- structure(list(1, 2), ids = c("p", "q"), class = "rg_rec")
+  control <- two_workers()
+  expect_identical(par_vapply(X, length, 1L, .control = control), vapply(X, length, 1L))
+  wide <- function(x) numeric(1e5)
+  expect_identical(par_vapply(X, wide, numeric(1e5), .control = control), vapply(X, wide, numeric(1e5)))
+  X <- structure(list(a = 1, b = 2), class = "rg_rec")
+  expect_identical(par_vapply(X, length, 1L, .control = control), vapply(X, length, 1L))
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
