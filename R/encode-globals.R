@@ -101,7 +101,7 @@ globals_scan <- function(found, x, env) {
   used <- globals_names(x, env)
   for (name in used$names) globals_add(found, name, env)
   # What is not certainly the code's own, and stands for something of the session.
-  known <- names_of(if (is.function(x)) x else as.function(list(x)))
+  known <- names_of(x)
   for (name in setdiff(known$values, used$names)) if (is_of_session(name, env)) globals_add(found, name, env)
   for (name in setdiff(known$functions, c(used$names, known$values))) {
     if (is_of_session(name, env, "function")) globals_add(found, name, env)

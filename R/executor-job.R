@@ -124,8 +124,9 @@ each_of <- function(...) {
 # anything could call.
 methods_set <- function(methods) {
   for (k in seq_along(methods)) {
-    home <- tryCatch(asNamespace(methods[[k]]$home), error = function(e) NULL)
-    table <- home[[".__S3MethodsTable__."]]
+    home <- methods[[k]]$home
+    or_else(loadNamespace(home), NULL)
+    table <- methods_table(home)
     if (!is.null(table)) assign(names(methods)[[k]], methods[[k]]$method, envir = table)
   }
 }

@@ -8,9 +8,9 @@
 
 # list(values, functions, leaves, around): names of variables of any kind, and of functions; the values in the code,
 # such as strings, in which there are words, see log-search.R; and, if the code evaluates code, all symbols in it, which
-# may be variables around the environment where it does.
+# may be variables around the environment where it does. `x` is a function, or code that is none.
 names_of <- function(x) {
-  code <- list(formals(x), body(x))
+  code <- if (is.function(x)) list(formals(x), body(x)) else list(NULL, x)
   address <- paste(vapply(code, rlang::obj_address, ""), collapse = " ")
   known <- the$names[[address]]
   if (!is.null(known)) {

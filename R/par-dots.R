@@ -26,9 +26,12 @@ check_dots <- function(args, FUN, name = "FUN", call = rlang::caller_call()) {
 check_code <- function(FUN, call = rlang::caller_call()) {
   takers <- c("subset", "transform", "with", "within")
   taker <- takers[vapply(takers, function(name) identical(FUN, baseenv()[[name]]), NA)]
+  if (length(taker) == 0L) {
+    return(invisible())
+  }
   given <- as.list(substitute(list(...), parent.frame()))[-1L]
   code <- Filter(function(code) length(all.vars(code)) > 0L, given)
-  if (length(taker) == 1L && length(code) > 0L) {
+  if (length(code) > 0L) {
     shown <- shorten(deparse1(code[[1L]]), 60L)
     signal_error(new_error(
       "regatta_error_argument",

@@ -30,9 +30,6 @@ has_ended <- function(pid) {
 }
 
 process_state <- function(pid) {
-  line <- tryCatch(
-    suppressWarnings(readLines(file.path("/proc", pid, "stat"), n = 1L)),
-    error = function(e) character()
-  )
-  if (length(line) == 0L) NA_character_ else substr(sub("^.*\\) ", "", line), 1L, 1L)
+  line <- proc_line(pid)
+  if (nzchar(line)) substr(sub("^.*\\) ", "", line), 1L, 1L) else NA_character_
 }

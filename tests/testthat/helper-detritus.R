@@ -47,12 +47,8 @@ detritus_children <- function() {
 }
 
 detritus_child <- function(pid, parent) {
-  path <- file.path("/proc", pid, "stat")
-  line <- tryCatch(
-    suppressWarnings(readLines(path, n = 1L)),
-    error = function(e) character()
-  )
-  if (length(line) == 0L) return(NULL)
+  line <- proc_line(pid)
+  if (!nzchar(line)) return(NULL)
   fields <- strsplit(sub("^.*\\) ", "", line), " ", fixed = TRUE)[[1]]
   if (!identical(fields[2], parent)) return(NULL)
   name <- sub("^[0-9]+ \\((.*)\\) .*$", "\\1", line)

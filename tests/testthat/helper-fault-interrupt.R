@@ -19,8 +19,9 @@ interrupt_session <- function(kind, times, workers = 2L) {
     children <- function() {
       ids <- list.files("/proc", pattern = "^[0-9]+$")
       parent <- vapply(file.path("/proc", ids, "stat"), function(path) {
-        line <- tryCatch(suppressWarnings(readLines(path, 1L)), error = function(e) "")
-        sub(" .*", "", sub("^.*\\) . ", "", line))
+        # A process that ends between opening and reading gives no line, and no error.
+        line <- tryCatch(suppressWarnings(readLines(path, 1L)), error = function(e) character())
+        sub(" .*", "", sub("^.*\\) . ", "", c(line, "")[[1L]]))
       }, "")
       sum(parent == as.character(Sys.getpid()))
     }
@@ -76,11 +77,7 @@ interrupt_often <- function(kind, times, group = TRUE, twice = FALSE, longest = 
 }
 
 any_sleepers <- function(session) {
-  commands <- vapply(marked_pids(session$mark), function(pid) {
-    path <- file.path("/proc", pid, "comm")
-    tryCatch(suppressWarnings(readLines(path)), error = function(e) "")
-  }, "")
-  any(commands == "sleep")
+  any(vapply(marked_pids(session$mark), proc_line, "", file = "comm") == "sleep")
 }
 
 clean_interrupt <- "interrupt children 0 descriptors 0 next TRUE "
@@ -88,8 +85,7 @@ clean_interrupt <- "interrupt children 0 descriptors 0 next TRUE "
 # Whether a process waits for something: it sleeps at each of some looks and has used no time between them.
 is_resting <- function(pid) {
   look <- function() {
-    line <- readLines(file.path("/proc", pid, "stat"), 1L)
-    fields <- strsplit(sub("^.*\\) ", "", line), " ")[[1L]]
+    fields <- strsplit(sub("^.*\\) ", "", proc_line(pid)), " ")[[1L]]
     list(state = fields[[1L]], used = fields[12:13])
   }
   first <- look()

@@ -147,11 +147,8 @@ signal_group <- function(pid, signal, times = 1L, gap = 0) {
 }
 
 is_running <- function(pid) {
-  stat <- tryCatch(
-    suppressWarnings(readLines(file.path("/proc", pid, "stat"))),
-    error = function(e) character()
-  )
-  length(stat) == 1L && !grepl("\\) [ZX] ", stat)
+  stat <- proc_line(pid)
+  nzchar(stat) && !grepl("\\) [ZX] ", stat)
 }
 
 # A condition among `cnd` and its parents that has `class`, or NULL.

@@ -20,15 +20,37 @@ h5_python <- function() {
   h5_state$python
 }
 
-# Changes a file, or makes it, by statements of Python about the h5py.File `f`. A test that needs it begins with the skip.
+# Changes a file, or makes it, by statements of Python about the h5py.File `f`. A test that needs it begins with the
+# skip.
 skip_without_h5py <- function() {
   testthat::skip_if(!nzchar(h5_python()), "no Python with h5py")
 }
 
 h5_by_python <- function(path, statements, mode = "w") {
-  script <- c("import h5py, sys, numpy as np", sprintf("f = h5py.File(sys.argv[1], '%s')", mode), statements, "f.close()")
+  open <- sprintf("f = h5py.File(sys.argv[1], '%s')", mode)
+  script <- c("import h5py, sys, numpy as np", open, statements, "f.close()")
   status <- system2(h5_python(), c("-c", shQuote(paste(script, collapse = "; ")), shQuote(path)))
   if (status != 0L) stop("Python has failed")
+}
+
+# The numbers that `lines` write in a session of their own, which has regatta attached, `path`, and peak(): the most
+# memory that it had, in MB. What a call needs is at most the difference of two, since the first is at least what the
+# session has by then.
+h5_measured <- function(path, lines) {
+  script <- withr::local_tempfile(fileext = ".R", lines = c(
+    "suppressWarnings(library(regatta))",
+    "path <- commandArgs(TRUE)[[1L]]",
+    "peak <- function() {",
+    "  as.numeric(gsub('[^0-9]', '', grep('VmHWM', readLines('/proc/self/status'), value = TRUE))) / 1024",
+    "}",
+    lines
+  ))
+  result <- processx::run(file.path(R.home("bin"), "Rscript"), c("--vanilla", script, path),
+    error_on_status = FALSE, timeout = 300 * slowness(),
+    env = c("current", R_LIBS = paste(.libPaths(), collapse = ":"), R_TESTS = "")
+  )
+  testthat::expect_identical(result$status, 0L, info = result$stderr)
+  scan(text = result$stdout, quiet = TRUE)
 }
 
 # A folder with the files, those that h5py makes or the few that are kept.

@@ -22,14 +22,17 @@ outside_maps <- function() {
   c(count = length(lines), bytes = sum(sizes))
 }
 
+# The first line of a file about a process, "" if there is no such process: one that ends between the opening of the file
+# and the reading gives no line, and no error.
+proc_line <- function(pid, file = "stat") {
+  line <- tryCatch(suppressWarnings(readLines(file.path("/proc", pid, file), n = 1L)), error = function(e) character())
+  c(line, "")[[1L]]
+}
+
 # Children and theirs, by name.
 outside_descendants <- function() {
   pids <- list.files("/proc", pattern = "^[0-9]+$")
-  stat <- vapply(pids, function(pid) {
-    line <- tryCatch(suppressWarnings(readLines(file.path("/proc", pid, "stat"), n = 1L)),
-      error = function(e) character())
-    if (length(line) == 0L) "" else line
-  }, "")
+  stat <- vapply(pids, proc_line, "")
   parent <- sub(" .*", "", sub("^.*\\) . ", "", stat))
   name <- sub("^[0-9]+ \\((.*)\\) .*$", "\\1", stat)
   below <- as.character(Sys.getpid())

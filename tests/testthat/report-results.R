@@ -24,11 +24,16 @@ file_times <- function(table) {
   data.frame(file = names(seconds), seconds = round(unname(seconds), 2))
 }
 
+# The first lines say what was expected, the last what a session wrote before it ended.
+ends_of <- function(lines, head = 8L, tail = 8L) {
+  if (length(lines) <= head + tail) lines else c(lines[seq_len(head)], "[...]", utils::tail(lines, tail))
+}
+
 describe_failures <- function(results) {
   unlist(lapply(results, function(test) {
     failed <- c("expectation_failure", "expectation_error")
     lapply(Filter(function(r) inherits(r, failed), test$results), function(r) {
-      message <- utils::head(strsplit(conditionMessage(r), "\n", fixed = TRUE)[[1]], 8L)
+      message <- ends_of(strsplit(conditionMessage(r), "\n", fixed = TRUE)[[1]])
       line <- if (is.null(r$srcref)) "" else paste0(":", r$srcref[[1]])
       c(paste0(test$file, line, ": ", test$test), paste0("  ", substr(message, 1L, 120L)))
     })

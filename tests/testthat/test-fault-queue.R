@@ -75,10 +75,7 @@ stopped_in_lock <- function(library, folder) {
   }, list(library = library, folder = folder))
 }
 
-is_stopped <- function(pid) {
-  line <- tryCatch(suppressWarnings(readLines(file.path("/proc", pid, "stat"), 1L)), error = function(e) "")
-  grepl(") T ", line, fixed = TRUE)
-}
+is_stopped <- function(pid) grepl(") T ", proc_line(pid), fixed = TRUE)
 
 test_that("a session is interrupted, or goes on, whose worker was stopped with the lock of the queue", {
   skip_unless_linux()
@@ -95,10 +92,7 @@ test_that("a session is interrupted, or goes on, whose worker was stopped with t
     children <- function() readLines(sprintf("/proc/%1$d/task/%1$d/children", session$process$get_pid()), warn = FALSE)
     wait_until(function() {
       others <- setdiff(strsplit(paste(children(), collapse = " "), " +")[[1L]], c("", pid))
-      all(vapply(others, function(p) {
-        line <- tryCatch(suppressWarnings(readLines(file.path("/proc", p, "stat"), 1L)), error = function(e) ") Z ")
-        grepl(") Z ", line, fixed = TRUE)
-      }, NA))
+      all(vapply(others, function(p) !is_running(p), NA))
     })
     if (how == "interrupt") session$process$interrupt() else tools::pskill(pid, 18L)
     got <- fault_value(session, timeout = 20)$value

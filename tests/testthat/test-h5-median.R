@@ -188,13 +188,8 @@ test_that("medians need the memory that they are given", {
   # Of 48 MB; a row is in every chunk.
   x <- matrix(as.double((1:6000000 * 7919) %% 10007), 3000)
   h5_write(x, path, "x", chunk = c(3000, 1), level = 1, .control = control)
-  # The peak before is at least what the process has now, so the difference is at most what was needed.
-  child <- withr::local_tempfile(fileext = ".R", lines = c(
-    "suppressWarnings(library(regatta))",
-    "m <- h5_matrix(commandArgs(TRUE)[[1L]], 'x')",
-    "peak <- function() {",
-    "  as.numeric(gsub('[^0-9]', '', grep('VmHWM', readLines('/proc/self/status'), value = TRUE))) / 1024",
-    "}",
+  found <- h5_measured(path, c(
+    "m <- h5_matrix(path, 'x')",
     "medians <- function() list(h5_row_medians(m, memory = '4MB'), h5_col_medians(m, memory = '4MB'))",
     "invisible(h5_row_medians(m, rows = 1:2, memory = '4MB'))",
     "invisible(gc())",
@@ -202,12 +197,6 @@ test_that("medians need the memory that they are given", {
     "found <- medians()",
     "cat(peak() - before, format(c(sum(found[[1L]]), sum(found[[2L]])), digits = 15))"
   ))
-  result <- processx::run(file.path(R.home("bin"), "Rscript"), c("--vanilla", child, path),
-    error_on_status = FALSE, timeout = 300 * slowness(),
-    env = c("current", R_LIBS = paste(.libPaths(), collapse = ":"), R_TESTS = "")
-  )
-  expect_identical(result$status, 0L, info = result$stderr)
-  found <- scan(text = result$stdout, quiet = TRUE)
   expect_identical(found[-1L], c(sum(medians_of(x, 1)), sum(medians_of(x, 2))))
   expect_lt(found[[1L]], 10)
 })

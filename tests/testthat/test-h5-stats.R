@@ -436,13 +436,7 @@ test_that("chunks that are too large to be decoded at once need little memory", 
   skip_if_not_installed("processx")
   withr::local_preserve_seed()
   path <- giant_chunks()
-  # The peak before is at least what the process has now, so the difference is at most what was needed.
-  child <- withr::local_tempfile(fileext = ".R", lines = c(
-    "suppressWarnings(library(regatta))",
-    "path <- commandArgs(TRUE)[[1L]]",
-    "peak <- function() {",
-    "  as.numeric(gsub('[^0-9]', '', grep('VmHWM', readLines('/proc/self/status'), value = TRUE))) / 1024",
-    "}",
+  needed <- h5_measured(path, c(
     "sums <- function(m) invisible(h5_stats(m, 1:2, 'sum', threads = 4L))",
     "sums(h5_matrix(path, 'matrix/indptr'))",
     "invisible(gc())",
@@ -452,12 +446,6 @@ test_that("chunks that are too large to be decoded at once need little memory", 
     "sums(h5_sparse(path))",
     "cat(dense - before, peak() - before)"
   ))
-  result <- processx::run(file.path(R.home("bin"), "Rscript"), c("--vanilla", child, path),
-    error_on_status = FALSE, timeout = 300 * slowness(),
-    env = c("current", R_LIBS = paste(.libPaths(), collapse = ":"), R_TESTS = "")
-  )
-  expect_identical(result$status, 0L, info = result$stderr)
-  needed <- scan(text = result$stdout, quiet = TRUE)
   # Decoded at once, the dense ones need more than 30 MB, and the sparse one 60.
   expect_lt(needed[[1L]], 16)
   expect_lt(needed[[2L]], 32)
