@@ -8,12 +8,11 @@ alike_note <- function(run, event) {
 
 # Elements that have failed so: event$alike has c(number, message) of each.
 take_alike <- function(run, event) {
-  columns <- c("worker", "index", "try", "start", "end", "bytes")
   told <- matrix(unlist(event$alike), nrow = 2L)
   for (worker in unique(event$worker)) {
     for (number in unique(told[1L, event$worker == worker])) {
       at <- which(event$worker == worker & told[1L, ] == number)
-      take_alike_of(run, lapply(event[columns], `[`, at), worker, number, told[2L, at])
+      take_alike_of(run, lapply(ended_only(event), `[`, at), worker, number, told[2L, at])
     }
   }
 }

@@ -44,7 +44,7 @@ take_refused <- function(run, event) {
   keys <- as.character(event$index)
   ended <- keys %in% names(run$ending)
   refused <- ended | keys %in% names(run$turned)
-  columns <- c("worker", "index", "try", "start", "end", "bytes")
+  columns <- names(ended_only(event))
   for (k in which(refused)) {
     one <- lapply(event[columns], `[[`, k)
     one$error <- if (ended[[k]]) list(interrupted = TRUE) else run$turned[[keys[[k]]]]

@@ -1,6 +1,11 @@
 # The table of a run's tasks, a row for each element: the latest try that was handed out, and of that
 # the number of its worker, start and end (seconds of the monotonic clock) and the size of its result.
 
+# What is told of the end of a try; processor time (seconds) and the largest resident set (bytes) where they are known.
+ended_columns <- c("worker", "index", "try", "start", "end", "bytes", "cpu", "peak")
+
+ended_only <- function(event) event[intersect(ended_columns, names(event))]
+
 tasks_new <- function(n) {
   table <- new.env(parent = emptyenv())
   table$worker <- rep(NA_integer_, n)
@@ -28,6 +33,7 @@ tasks_submit <- function(table, index) {
   if (any(tries > 1L)) {
     tasks_set(table, "start", index, NA_real_)
     tasks_set(table, "end", index, NA_real_)
+    for (column in intersect(measured_columns, names(table))) tasks_set(table, column, index, NA_real_)
   }
   tries
 }
@@ -35,7 +41,9 @@ tasks_submit <- function(table, index) {
 # The same for ends that nobody asks for before the record of the run is looked at: kept as they came, and
 # entered some hundred events at a time.
 tasks_note_later <- function(table, event) {
-  table$later[[length(table$later) + 1L]] <- event[c("index", "worker", "start", "end", "bytes")]
+  columns <- c("index", "worker", "start", "end", "bytes")
+  if (!is.null(event$peak) && !all(is.na(event$peak))) columns <- c(columns, measured_columns)
+  table$later[[length(table$later) + 1L]] <- event[columns]
   if (length(table$later) > 500L) tasks_settle(table)
 }
 
@@ -52,4 +60,22 @@ tasks_note <- function(table, event) {
   for (column in c("worker", "start", "end", "bytes")) {
     if (!is.null(event[[column]])) tasks_set(table, column, event$index, event[[column]])
   }
+  if (!is.null(event$peak)) tasks_measured(table, event)
+}
+
+# Most elements of a run of many are too short to be measured: the columns are made for the first that was.
+measured_columns <- c("cpu", "peak")
+
+tasks_measured <- function(table, event) {
+  for (column in measured_columns) {
+    value <- event[[column]]
+    if (is.null(value) || all(is.na(value))) next
+    if (is.null(table[[column]])) table[[column]] <- rep(NA_real_, length(table$start))
+    tasks_set(table, column, event$index, value)
+  }
+}
+
+# NA: not known.
+tasks_use <- function(table, column, index = seq_along(table$start)) {
+  if (is.null(table[[column]])) rep(NA_real_, length(index)) else table[[column]][index]
 }

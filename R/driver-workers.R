@@ -227,7 +227,7 @@ take_left <- function(run, event) {
   begun <- if (is.null(event$index)) queue_begun(run, id) else queue_known(run, id, event)
   queue_return(run, id, begun$index)
   tasks_note(run$tasks, list(
-    index = begun$index, worker = id, start = begun$start,
+    index = begun$index, worker = id, start = begun$start, peak = event$element_peak,
     end = if (is.null(begun$end)) .Call(ffi_clock) else begun$end
   ))
   if (length(begun$index) == 0L) count_idle_death(run, event, row)

@@ -227,7 +227,7 @@ take_ended_values <- function(run, event) {
 # What a worker tells that has been given up is of tries that are over.
 drop_late <- function(run, event) {
   keep <- !event$worker %in% run$workers$given_up
-  columns <- intersect(names(event), c("worker", "index", "try", "start", "end", "bytes", "values", "alike"))
+  columns <- intersect(names(event), c(ended_columns, "values", "alike"))
   event[columns] <- lapply(event[columns], `[`, keep)
   event
 }

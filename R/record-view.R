@@ -105,6 +105,7 @@ summary.regatta_run <- function(object, ...) {
       status = status_counts(object$elements$status), retried = nrow(object$tries),
       work = run_work(object, spans), times = element_times(object),
       bytes = sum(object$elements$bytes, na.rm = TRUE),
+      cpu = element_cpu(object), memory = element_memory(object),
       workers = worker_table(object, spans),
       slowest = slowest_elements(object), failed = failed_elements(object),
       conditions = object$conditions
@@ -121,6 +122,17 @@ element_times <- function(run) {
   }
   times <- stats::quantile(seconds, c(0, 0.5, 0.95, 1), names = FALSE)
   stats::setNames(times, c("shortest", "median", "95%", "longest"))
+}
+
+# Of elements that were long enough to be measured; NULL: none was.
+element_cpu <- function(run) {
+  cpu <- run$elements$cpu
+  if (any(!is.na(cpu))) sum(cpu, na.rm = TRUE)
+}
+
+element_memory <- function(run) {
+  peak <- run$elements$peak_memory[!is.na(run$elements$peak_memory)]
+  if (length(peak) > 0L) c(median = stats::median(peak), largest = max(peak))
 }
 
 # One row for each process, as a worker that died has a successor of the same number.
@@ -189,6 +201,10 @@ summary_elements <- function(x) {
     if (!is.null(times)) {
       text <- vapply(times, format_time, "")
       paste("time of one:", paste(names(times), text, collapse = ", "))
+    },
+    if (!is.null(x$cpu)) paste("processor time:", format_time(x$cpu)),
+    if (!is.null(x$memory)) {
+      paste("peak memory of one:", paste(names(x$memory), vapply(x$memory, format_bytes, ""), collapse = ", "))
     },
     if (x$bytes > 0) paste("results:", format_bytes(x$bytes))
   )

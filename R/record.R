@@ -57,7 +57,8 @@ record_elements <- function(run) {
     index = seq_len(run$n), worker = places[tasks$worker], pid = pids[tasks$worker],
     start = tasks$start - run$clock, end = tasks$end - run$clock,
     try = ifelse(begun | tasks$tries == 0L, tasks$tries, tasks$tries - 1L),
-    status = factor(status, levels = states), bytes = tasks$bytes
+    status = factor(status, levels = states), bytes = tasks$bytes,
+    cpu = tasks_use(tasks, "cpu"), peak_memory = tasks_use(tasks, "peak")
   )
 }
 
@@ -80,7 +81,8 @@ record_try <- function(run, index, kind, event) {
   list(
     index = as.integer(index), worker = row$worker, pid = row$pid,
     start = tasks$start[[index]] - run$clock, end = tasks$end[[index]] - run$clock,
-    try = as.integer(event$try), status = kind, bytes = tasks$bytes[[index]]
+    try = as.integer(event$try), status = kind, bytes = tasks$bytes[[index]],
+    cpu = tasks_use(tasks, "cpu", index), peak_memory = tasks_use(tasks, "peak", index)
   )
 }
 
@@ -90,6 +92,7 @@ record_tries <- function(run) {
   data.frame(
     index = pick("index", 0L), worker = pick("worker", 0L), pid = pick("pid", 0L),
     start = pick("start", 0), end = pick("end", 0), try = pick("try", 0L),
-    status = factor(pick("status", ""), levels = states), bytes = pick("bytes", 0)
+    status = factor(pick("status", ""), levels = states), bytes = pick("bytes", 0),
+    cpu = pick("cpu", 0), peak_memory = pick("peak_memory", 0)
   )
 }

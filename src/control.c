@@ -126,6 +126,7 @@ void rg_control_close(rg_control *control) {
 void rg_control_reset_slot(rg_slot *slot) {
   atomic_store(&slot->current, -1);
   atomic_store(&slot->begun, 0);
+  atomic_store(&slot->peak, 0);
   atomic_store(&slot->cancel, -1);
   atomic_store(&slot->waiting, 0);
   atomic_store(&slot->ended_by, 0);

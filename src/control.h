@@ -28,6 +28,8 @@ typedef struct {
   int64_t bytes; /* size of the encoded result */
   int32_t worker;
   int32_t tries; /* which try it is; written by the parent before it is queued */
+  float cpu;     /* processor time in seconds */
+  float peak;    /* largest resident set meanwhile in bytes; 0: it was too short to be measured */
 } rg_task;
 
 /* How far a worker that outlives the run has done with it, or one that does not, if nobody may look at the run. */
@@ -43,6 +45,7 @@ typedef struct {
   _Atomic int64_t begun;       /* how many elements this worker has begun, retries too */
   _Atomic int64_t started;     /* when it began, monotonic ns */
   _Atomic int64_t cpu_started; /* the worker's CPU ns when it began */
+  _Atomic int64_t peak;        /* largest resident set that it has found with elements; 0: none yet */
   _Atomic int64_t cancel;      /* rg_control_try() that the parent wants interrupted, -1 none */
   _Atomic int32_t ended_by;    /* signal on which the worker killed its group, itself too */
   _Atomic int32_t waiting;     /* the worker sleeps until its control pipe has a byte */

@@ -280,9 +280,20 @@ static SEXP decode_record(batch *b, int w, const rg_record *record) {
 }
 
 /* Columns of what is told of ended elements, as list elements of `ends` and of the event. */
-enum { END_WORKER = 0, END_INDEX, END_TRY, END_START, END_END, END_BYTES, END_COLUMNS };
+enum {
+  END_WORKER = 0,
+  END_INDEX,
+  END_TRY,
+  END_START,
+  END_END,
+  END_BYTES,
+  END_CPU,
+  END_PEAK,
+  END_COLUMNS
+};
 
-static const SEXPTYPE end_types[END_COLUMNS] = {INTSXP, REALSXP, INTSXP, REALSXP, REALSXP, REALSXP};
+static const SEXPTYPE end_types[END_COLUMNS] = {INTSXP,  REALSXP, INTSXP,  REALSXP,
+                                               REALSXP, REALSXP, REALSXP, REALSXP};
 
 static SEXP new_ends(R_xlen_t count) {
   SEXP ends = PROTECT(Rf_allocVector(VECSXP, END_COLUMNS));
@@ -301,11 +312,14 @@ static void note_end(SEXP ends, int at, const rg_pool *pool, int w, const rg_rec
   REAL(VECTOR_ELT(ends, END_START))[at] = (double)task->start / 1e9;
   REAL(VECTOR_ELT(ends, END_END))[at] = (double)task->end / 1e9;
   REAL(VECTOR_ELT(ends, END_BYTES))[at] = (double)task->bytes;
+  REAL(VECTOR_ELT(ends, END_CPU))[at] = task->peak > 0 ? (double)task->cpu : NA_REAL;
+  REAL(VECTOR_ELT(ends, END_PEAK))[at] = task->peak > 0 ? (double)task->peak : NA_REAL;
 }
 
 /* The event: `what` is named `name`, and the columns have `count` entries. */
 static void add_ended(batch *b, SEXP ends, int count, const char *name, SEXP what) {
-  const char *names[] = {"type", "worker", "index", "try", "start", "end", "bytes", name, ""};
+  const char *names[] = {"type",  "worker", "index", "try", "start", "end",
+                         "bytes", "cpu",    "peak",  name,  ""};
   SEXP event = PROTECT(Rf_mkNamed(VECSXP, names));
   SET_VECTOR_ELT(event, 0, Rf_mkString("ended"));
   for (int c = 0; c < END_COLUMNS; c++) {
@@ -495,7 +509,7 @@ static SEXP crash_lines(const rg_slot *slot, int damaged) {
 /* `element` is what it had begun, -1: nothing. */
 static void add_left(batch *b, int w, int64_t element, const rg_process_end *end) {
   const char *names[] = {"type", "worker",    "signal", "status", "peak", "oom",
-                         "backtrace", "index", "start",  "end",    ""};
+                         "backtrace", "index", "start",  "end",    "element_peak", ""};
   const rg_worker *worker = &b->pool->workers[w];
   const rg_task *task = element < 0 ? NULL : &b->pool->control->tasks[element];
   SEXP event = PROTECT(Rf_mkNamed(VECSXP, names));
@@ -506,11 +520,12 @@ static void add_left(batch *b, int w, int64_t element, const rg_process_end *end
   SET_VECTOR_ELT(event, 4, Rf_ScalarReal(end->peak_bytes < 0 ? NA_REAL : (double)end->peak_bytes));
   SET_VECTOR_ELT(event, 5, Rf_ScalarReal((double)rg_memory_oom_kills()));
   SET_VECTOR_ELT(event, 6, crash_lines(&b->pool->control->slots[w], worker->damaged));
-  for (int c = 7; c <= 9; c++) SET_VECTOR_ELT(event, c, Rf_allocVector(REALSXP, task ? 1 : 0));
+  for (int c = 7; c <= 10; c++) SET_VECTOR_ELT(event, c, Rf_allocVector(REALSXP, task ? 1 : 0));
   if (task) {
     REAL(VECTOR_ELT(event, 7))[0] = (double)(element + 1);
     REAL(VECTOR_ELT(event, 8))[0] = task->start ? (double)task->start / 1e9 : NA_REAL;
     REAL(VECTOR_ELT(event, 9))[0] = (double)task->end / 1e9;
+    REAL(VECTOR_ELT(event, 10))[0] = task->peak > 0 ? (double)task->peak : NA_REAL;
   }
   add_event(b, event);
   UNPROTECT(1);
@@ -557,6 +572,8 @@ static void take_death(batch *b, int w, rg_process_end *end) {
   int told = atomic_load(&slot->ended_by);
   if (end->signal == SIGKILL && told != 0) end->signal = told;
   pool->lost_spans |= end->signal >= 0 || current >= 0;
+  if (current >= 0 && end->peak_bytes > 0) pool->control->tasks[current].peak = (float)end->peak_bytes;
+  end->peak_bytes = rg_fork_pool_peak(pool, w, end->peak_bytes);
   if (current >= 0 && pool->control->tasks[current].end == 0) {
     pool->control->tasks[current].end = rg_clock_now();
   }

@@ -61,6 +61,11 @@ void rg_fork_mark(uint64_t tag, pid_t pid, char mark[RG_FORK_MARK_SIZE]) {
   snprintf(mark, RG_FORK_MARK_SIZE, "%016llx.%d", (unsigned long long)tag, (int)pid);
 }
 
+int64_t rg_fork_pool_peak(const rg_pool *pool, int w, int64_t bytes) {
+  int64_t told = atomic_load(&pool->control->slots[w].peak);
+  return told > bytes && told < (int64_t)1 << 50 ? told : bytes; /* code can have written there */
+}
+
 int rg_fork_pool_collect(rg_pool *pool, int w, rg_process_end *end) {
   const rg_worker *worker = &pool->workers[w];
   if (!pool->stand) return rg_process_collect(worker->pid, end);
@@ -175,7 +180,7 @@ static void kill_worker(rg_pool *pool, int w) {
   worker->died = ended && !rg_fork_worker_has_finished(pool, w);
   int parent = !worker->died && (busy || rg_process_has_children(pid));
   worker->idle = done && !parent && !worker->died && !worker->damaged && !pool->stand;
-  if (worker->idle) worker->peak_bytes = rg_memory_peak(pid);
+  if (worker->idle) worker->peak_bytes = rg_fork_pool_peak(pool, w, rg_memory_peak(pid));
   if (parent) {
     rg_process_kill_tree(pid);
   } else {
@@ -203,7 +208,7 @@ static void bury_worker(rg_pool *pool, int w, int64_t until) {
   int64_t left = (until - rg_clock_now()) / 1000000;
   if (pool->stand ? rg_stand_bury(pool->stand, worker->member, until, &end)
                   : rg_process_collect_within(worker->pid, left, &end)) {
-    worker->peak_bytes = end.peak_bytes;
+    worker->peak_bytes = rg_fork_pool_peak(pool, w, end.peak_bytes);
   } else if (!pool->stand) {
     bury_later(worker->pid);
   }
@@ -360,6 +365,7 @@ SEXP ffi_fork_pool_submit(SEXP pointer, SEXP elements, SEXP tries) {
     /* A new try: that of before is nothing that could be lost any more. */
     pool->settled[zero_based[i]] = 0;
     pool->control->tasks[zero_based[i]].start = 0;
+    pool->control->tasks[zero_based[i]].peak = 0;
     pool->control->tasks[zero_based[i]].tries = try[i];
   }
   rg_queue_push(pool->control, zero_based, count);

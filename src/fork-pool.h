@@ -97,6 +97,10 @@ void rg_fork_pool_overwritten(void);
 enum { RG_FORK_MARK_SIZE = 48 };
 void rg_fork_mark(uint64_t tag, pid_t pid, char mark[RG_FORK_MARK_SIZE]);
 
+/* The largest resident set of a worker, by what is known from elsewhere (bytes, -1: nothing): it has told what
+   it has found before it had the system forget it. */
+int64_t rg_fork_pool_peak(const rg_pool *pool, int w, int64_t bytes);
+
 /* Collects a worker of the pool: 1 if it has ended. */
 int rg_fork_pool_collect(rg_pool *pool, int w, rg_process_end *end);
 

@@ -26,6 +26,8 @@
 #include "sys-clock.h"
 #include "sys-fd.h"
 #include "sys-fork.h"
+#include "sys-memory.h"
+#include "sys-process.h"
 #include "threads-share.h"
 
 /* The worker's side of the pool, in the forked child. */
@@ -46,6 +48,8 @@ static struct {
   int64_t rung;
   int64_t sent[RG_STREAMS]; /* stream lengths that the parent has been told */
   uint64_t produced;        /* where the end of the ring is */
+  int64_t measured, busy;   /* when `usage` was taken, and what elements have taken since */
+  rg_process_usage usage;
 } worker;
 
 static void ring_doorbell(int64_t now) {
@@ -191,6 +195,7 @@ static int64_t channel_next(void *state, int32_t *tries) {
   rg_task *task = &worker.pool->control->tasks[element];
   task->start = now;
   task->end = 0;
+  task->cpu = task->peak = 0;
   task->worker = worker.number;
   *tries = task->tries;
   return element;
@@ -275,12 +280,40 @@ static void publish_output(int64_t element) {
   commit(&header, ends, sizeof ends);
 }
 
+/* An element of less is not measured: that would cost more than a call of the system may, seen beside it. */
+static const int64_t MEASURE_NS = 1000000;
+
+/* Processor time and memory since the last look are the element's, but for what shorter ones before it have
+   taken. The peak is forgotten if it has risen: the next element is to have its own. */
+static void measure(rg_task *task) {
+  int64_t took = task->end - task->start;
+  worker.busy += took;
+  if (task->end - worker.measured < MEASURE_NS) return;
+  const rg_process_usage before = worker.usage;
+  rg_process_use(&worker.usage);
+  if (took >= MEASURE_NS) {
+    double share = (double)took / (double)worker.busy;
+    task->cpu = (float)(share * (double)(worker.usage.cpu_ns - before.cpu_ns) / 1e9);
+    task->peak = (float)worker.usage.peak_bytes;
+  }
+  if (worker.usage.peak_bytes != before.peak_bytes) {
+    if (worker.usage.peak_bytes > atomic_load(&worker.slot->peak)) {
+      atomic_store(&worker.slot->peak, worker.usage.peak_bytes);
+    }
+    rg_memory_forget_peak();
+    rg_process_use(&worker.usage);
+  }
+  worker.measured = task->end;
+  worker.busy = 0;
+}
+
 static void channel_ended(void *state, int64_t element) {
   (void)state;
   rg_process_flush_stdout(); /* what C code printed */
   publish_output(element);
   worker.ended = rg_clock_now();
   worker.pool->control->tasks[element].end = worker.ended;
+  measure(&worker.pool->control->tasks[element]);
 }
 
 /* A large payload by way of the arena; 0 if that is not wanted or is full. */
@@ -487,6 +520,9 @@ static void enter_run(rg_pool *pool, int number, const rg_run_ends *ends) {
   worker.batch_size = worker.batch_start = worker.batch_begun = 0;
   worker.ended = worker.rung = 0;
   worker.produced = 0;
+  worker.measured = worker.busy = 0;
+  if (worker.outlives) rg_memory_forget_peak(); /* that of another run */
+  rg_process_use(&worker.usage);
   memset(worker.sent, 0, sizeof worker.sent);
   set_streams(ends->writer[RG_STDOUT], ends->writer[RG_STDERR]);
   for (int s = 0; s < RG_STREAMS; s++) worker.reader[s] = ends->reader[s];

@@ -3,6 +3,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,6 +144,14 @@ int64_t rg_memory_anon(pid_t pid) { return process_status(pid, "RssAnon"); }
 
 int64_t rg_memory_peak(pid_t pid) { return process_status(pid, "VmHWM"); }
 #endif
+
+void rg_memory_forget_peak(void) {
+#ifdef __linux__
+  int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+  if (fd >= 0 && write(fd, "5", 1) < 0) errno = 0; /* refused: it goes on counting */
+  rg_fd_close(&fd);
+#endif
+}
 
 int rg_memory_is_copied(const void *start, int64_t size) {
 #ifdef __linux__

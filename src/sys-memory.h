@@ -32,6 +32,10 @@ int64_t rg_memory_anon(pid_t pid);
 /* The largest resident set that `pid` has had; -1 unknown. */
 int64_t rg_memory_peak(pid_t pid);
 
+/* From now on the largest resident set of the calling process is what it has from now on, also for whoever
+   collects it. Where the system does not do that, nothing. */
+void rg_memory_forget_peak(void);
+
 /* Whether any page of a private mapping was written to, so that it is this process's own now;
    -1 unknown. */
 int rg_memory_is_copied(const void *start, int64_t size);

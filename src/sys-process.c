@@ -73,6 +73,14 @@ int rg_process_has_ended(pid_t pid) {
 
 /* The group is killed while the number is still the child's, since it is not collected. If somebody
    else has collected it nobody knows whose the number is now. */
+static int64_t peak_of(const struct rusage *usage) {
+#ifdef __APPLE__
+  return usage->ru_maxrss;
+#else
+  return (int64_t)usage->ru_maxrss * 1024;
+#endif
+}
+
 int rg_process_collect(pid_t pid, rg_process_end *end) {
   int status;
   struct rusage usage;
@@ -90,11 +98,7 @@ int rg_process_collect(pid_t pid, rg_process_end *end) {
   if (got == pid) {
     if (WIFSIGNALED(status)) end->signal = WTERMSIG(status);
     if (WIFEXITED(status)) end->status = WEXITSTATUS(status);
-#ifdef __APPLE__
-    end->peak_bytes = usage.ru_maxrss;
-#else
-    end->peak_bytes = (int64_t)usage.ru_maxrss * 1024;
-#endif
+    end->peak_bytes = peak_of(&usage);
   }
   return 1;
 }
@@ -396,4 +400,16 @@ int64_t rg_process_cpu(pid_t pid) {
   struct timespec used;
   if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0) return -1;
   return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+}
+
+static int64_t nanoseconds(struct timeval time) {
+  return (int64_t)time.tv_sec * 1000000000 + (int64_t)time.tv_usec * 1000;
+}
+
+void rg_process_use(rg_process_usage *usage) {
+  struct rusage now;
+  memset(&now, 0, sizeof now);
+  getrusage(RUSAGE_SELF, &now);
+  usage->cpu_ns = nanoseconds(now.ru_utime) + nanoseconds(now.ru_stime);
+  usage->peak_bytes = peak_of(&now);
 }

@@ -96,4 +96,13 @@ int rg_process_is_asleep(pid_t pid);
 /* CPU nanoseconds used by `pid`, all its threads together, or -1. */
 int64_t rg_process_cpu(pid_t pid);
 
+/* What the calling process has used so far, all threads together. */
+typedef struct {
+  int64_t cpu_ns;
+  int64_t peak_bytes; /* largest resident set, since rg_memory_forget_peak() or ever */
+} rg_process_usage;
+
+/* One call of the system. */
+void rg_process_use(rg_process_usage *usage);
+
 #endif

@@ -73,12 +73,15 @@ int main(void) {
         FIELD(rg_task, end, "end, monotonic ns; 0: not finished", "likewise"),
         FIELD(rg_task, bytes, "size of the encoded result", "likewise"),
         FIELD(rg_task, worker, "worker", "likewise"),
-        FIELD(rg_task, tries, "which try it is", "parent, before it is queued"));
+        FIELD(rg_task, tries, "which try it is", "parent, before it is queued"),
+        FIELD(rg_task, cpu, "processor time in seconds, a float", "the worker that runs it"),
+        FIELD(rg_task, peak, "largest resident set meanwhile, a float; 0: not measured", "likewise"));
   TABLE(rg_slot, "one for each worker",
         FIELD(rg_slot, current, "element being run, -1 between elements", "worker"),
         FIELD(rg_slot, begun, "how many elements it has begun, retries too", "worker"),
         FIELD(rg_slot, started, "when the element began, monotonic ns", "worker"),
         FIELD(rg_slot, cpu_started, "the worker's CPU ns then", "worker"),
+        FIELD(rg_slot, peak, "the largest resident set that it has found with elements", "worker"),
         FIELD(rg_slot, cancel, "what is to be interrupted: element * 65536 + try, -1 none", "parent; worker when it was"),
         FIELD(rg_slot, ended_by, "signal on which the worker has ended its group and itself",
               "worker"),
