@@ -106,6 +106,19 @@ is_whole <- function(x) {
   is_number(x) && is.finite(x) && x == round(x)
 }
 
+# How many elements `x` has, as its class may say by a method for length().
+check_length <- function(x, argument, call = rlang::caller_env()) {
+  n <- length(x)
+  if (!is_number(n) || n < 0 || is.infinite(n)) {
+    advice <- sprintf(
+      "length() of it is %s. Mend that method, or give what it stands for as a plain vector or list.",
+      describe_value(n)
+    )
+    abort_argument(argument, x, "something whose length() is a number of elements", call = call, advice = advice)
+  }
+  floor(n)
+}
+
 or_null <- function(null) {
   if (null) " or `NULL`" else ""
 }
@@ -170,6 +183,12 @@ describe_value <- function(x) {
     return(sprintf("the expression `%s`", shorten(rlang::as_label(x), 40L)))
   }
   describe_vector(x)
+}
+
+# What a value is to be, whatever it holds.
+describe_template <- function(x) {
+  extents <- if (is.array(x)) sprintf("an array of %s", paste(dim(x), collapse = " x ")) else "a vector"
+  sprintf("%s of type %s and length %.0f", extents, typeof(x), length(x))
 }
 
 describe_vector <- function(x) {

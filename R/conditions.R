@@ -99,30 +99,49 @@ abort_argument <- function(argument, value, must, call = rlang::caller_env(), ad
   ))
 }
 
+# A value of par_vapply() that is not as `template`, in the words of vapply().
+error_misfit <- function(index, words, template, call = NULL) {
+  advice <- sprintf(
+    "Have FUN return %s for every element, or give a `FUN.VALUE` that is like its values.", describe_template(template)
+  )
+  new_error(
+    "regatta_error_argument", words,
+    argument = "FUN.VALUE", value = template, index = index, body = advice, call = call
+  )
+}
+
 error_death <- function(index, name = NULL, pid = NA_integer_, try = 1L,
                         signal = NA_integer_, status = NA_integer_, peak_memory = NA_real_,
                         oom = NA, oom_kills = NULL, backtrace = character(), lost = NULL, call = NULL) {
+  gave_up <- has_given_up(status, backtrace)
   facts <- c(
-    death_cause(signal, status, index, name, pid, try),
+    death_cause(signal, status, index, name, pid, try, gave_up),
     lost,
     if (isTRUE(peak_memory > 0)) paste("peak memory", format_bytes(peak_memory)),
     death_oom(signal, oom, oom_kills)
   )
-  where <- if (length(backtrace) > 0L) c("It was in:", paste0("  ", utils::head(backtrace, 30L)))
+  title <- if (gave_up) "What kept it from going on:" else "It was in:"
+  where <- if (length(backtrace) > 0L) c(title, paste0("  ", utils::head(backtrace, 30L)))
   new_error(
     "regatta_error_death", paste0(paste(facts, collapse = "; "), "."),
     index = as.integer(index), name = name, pid = as.integer(pid), try = as.integer(try),
     signal = as.integer(signal), signal_name = signal_name(signal), status = as.integer(status),
     peak_memory = as.double(peak_memory), oom = oom, backtrace = backtrace,
-    body = c(death_advice(signal, status, oom, try), where), call = call
+    body = c(death_advice(signal, status, oom, try, gave_up), where), call = call
   )
 }
 
-death_cause <- function(signal, status, index, name, pid, try) {
+# A worker that cannot go on ends with this status, and has said why: rg_fork_worker_run(). Code of an element may
+# have ended it with the same status, and then nothing was said.
+has_given_up <- function(status, said) isTRUE(status == 125L) && any(nzchar(said))
+
+death_cause <- function(signal, status, index, name, pid, try, gave_up) {
   how <- if (!is.na(signal)) {
     sprintf("was killed by %s (%d)", signal_name(signal), as.integer(signal))
   } else if (is.na(status)) {
     "was lost"
+  } else if (gave_up) {
+    "could not go on, and has ended itself,"
   } else {
     sprintf("ended with status %d (quit() or _exit() was called)", as.integer(status))
   }
@@ -152,7 +171,7 @@ death_oom <- function(signal, oom, oom_kills) {
   }
 }
 
-death_advice <- function(signal, status, oom, try) {
+death_advice <- function(signal, status, oom, try, gave_up) {
   if (isTRUE(oom)) {
     return(paste(
       "Lower `workers`, let an element need less memory,",
@@ -161,6 +180,9 @@ death_advice <- function(signal, status, oom, try) {
   }
   if (isTRUE(signal %in% signals_of(c("SIGSEGV", "SIGBUS", "SIGILL", "SIGABRT", "SIGFPE")))) {
     return("Compiled code that it called has crashed: run this element alone to see where.")
+  }
+  if (gave_up) {
+    return("It had no memory or no nested calls left, or code has changed what this package works with.")
   }
   if (is.na(signal) && !is.na(status)) {
     return("Return a value or signal an error instead of ending the process.")

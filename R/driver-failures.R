@@ -78,7 +78,8 @@ take_death <- function(run, event, row, index) {
 count_idle_death <- function(run, event, row) {
   run$idle_deaths <- run$idle_deaths + 1L
   if (run$idle_deaths > 2L * run$places + 2L) {
-    cause <- c(if (is.null(row$late)) format_exit(event$signal, event$status) else row$late, event$backtrace)
+    exit <- if (!has_given_up(event$status, event$backtrace)) format_exit(event$signal, event$status)
+    cause <- c(if (is.null(row$late)) exit else row$late, event$backtrace)
     reason <- sprintf(
       "%d of them in a row ended before they began an element (%s)", run$idle_deaths,
       paste(cause[nzchar(cause)], collapse = ": ")

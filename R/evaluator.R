@@ -158,7 +158,8 @@ evaluate_all <- function(loop) {
 
 stop_stuck <- function() {
   last <- evaluator$record
-  stop("the worker cannot go on: ", if (is.list(last)) message_of(last$cnd) else geterrmessage(), call. = FALSE)
+  why <- if (is.list(last)) message_of(last$cnd) else geterrmessage()
+  stop("the worker cannot report how an element has ended: ", why, call. = FALSE)
 }
 
 # The handlers stay where they are when an element fails: they cost more than most elements.

@@ -33,7 +33,7 @@ mcmapply_over <- function(FUN, dots, more, SIMPLIFY, USE.NAMES, given, call) {
   if (length(dots) == 0L) {
     return(list())
   }
-  lengths <- lengths(dots)
+  lengths <- mapply_lengths(dots, call)
   n <- max(lengths)
   if (n > 0L && min(lengths) == 0L) {
     stop(simpleError(sprintf(
@@ -41,9 +41,10 @@ mcmapply_over <- function(FUN, dots, more, SIMPLIFY, USE.NAMES, given, call) {
       which.min(lengths), n
     ), call))
   }
-  one <- mapply_caller(FUN, lapply(dots, as_mappable), more)
+  names <- if (USE.NAMES) mapply_names(dots, n, call)
+  one <- mapply_caller(FUN, Map(as_mappable, dots, lengths), more)
   values <- mclapply_over(seq_len(n), one, given, call)
-  if (USE.NAMES) names(values) <- mapply_names(dots, n)
+  if (USE.NAMES) names(values) <- names
   failed <- any(vapply(values, inherits, NA, "try-error"))
   if (isFALSE(SIMPLIFY) || n == 0L || failed) {
     values

@@ -5,9 +5,10 @@ par_mapply <- function(FUN, ..., MoreArgs = NULL, SIMPLIFY = TRUE, USE.NAMES = T
   check_more_args(MoreArgs)
   dots <- list(...)
   check_dots(dots, FUN)
-  n <- mapply_length(lengths(dots))
+  lengths <- mapply_lengths(dots)
+  n <- mapply_length(lengths)
   names <- if (USE.NAMES) mapply_names(dots, n)
-  dots <- lapply(dots, as_mappable)
+  dots <- Map(as_mappable, dots, lengths)
   one <- mapply_element(FUN, dots, MoreArgs)
   values <- map_list(
     seq_len(n), one, list(), "par_mapply", sys.call(), .on, .control, names = names,
@@ -53,11 +54,22 @@ mapply_arguments <- function(dots, i) lapply(dots, function(d) d[[(i - 1L) %% le
 
 # The elements of an object are those that its own length() and `[[` give, which need not be those of
 # as.list(). They are taken here, since a worker of a cluster may not know these methods.
-as_mappable <- function(x) {
+as_mappable <- function(x, length) {
   if (!is.object(x) && (is.vector(x) || is.atomic(x))) {
     return(x)
   }
-  lapply(seq_len(length(x)), function(i) x[[i]])
+  lapply(seq_len(length), function(i) x[[i]])
+}
+
+mapply_lengths <- function(dots, call = rlang::caller_env()) {
+  shown <- mapply_shown(dots)
+  vapply(seq_along(dots), function(k) check_length(dots[[k]], shown[[k]], call), 0)
+}
+
+# How the further arguments are called in messages.
+mapply_shown <- function(dots) {
+  names <- rlang::names2(dots)
+  ifelse(nzchar(names), names, paste0("..", seq_along(dots)))
 }
 
 # The longest argument counts and shorter ones are recycled; with an empty one there is nothing to
@@ -73,13 +85,17 @@ mapply_length <- function(lengths) {
 }
 
 # Of `n` values: those of the first argument as it was given, or that itself if it is character.
-mapply_names <- function(dots, n) {
+mapply_names <- function(dots, n, call = rlang::caller_env()) {
   if (length(dots) == 0L) {
     return(NULL)
   }
   given <- names(dots[[1L]])
   if (is.null(given) && is.character(dots[[1L]])) {
-    given <- if (n > 0L) dots[[1L]] else character()
+    given <- if (n > 0L) bare_elements(dots[[1L]]) else character()
+  }
+  if (length(given) > n && n > 0L) {
+    must <- sprintf("something with at most %.0f names, one for each value", n)
+    abort_argument(mapply_shown(dots)[[1L]], dots[[1L]], must, call, sprintf("It has %d.", length(given)))
   }
   if (!is.null(given)) names(stats::setNames(vector("list", n), given))
 }

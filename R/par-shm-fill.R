@@ -45,6 +45,7 @@ check_mapped <- function(x, argument, call = rlang::caller_env()) {
     advice <- if (is.data.frame(x)) "Map over its columns, or over `as.matrix()` of it."
     abort_argument(argument, x, "a vector or array", call, advice)
   }
+  check_length(x, argument, call)
   check_bits(x, argument, "a vector of numbers", call)
 }
 

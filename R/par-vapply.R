@@ -17,8 +17,16 @@ par_vapply <- function(X, FUN, FUN.VALUE, ..., USE.NAMES = TRUE, .on = getOption
     values[failed] <- list(missing_like(FUN.VALUE))
   }
   names(values) <- if (USE.NAMES) names_of_result(X)
-  # Type, length and shape of every value are checked here, in the words of vapply().
-  vapply(values, identity, FUN.VALUE, USE.NAMES = USE.NAMES)
+  vapply_values(values, FUN.VALUE, USE.NAMES, sys.call())
+}
+
+# Type, length and shape of every value are checked here, in the words of vapply().
+vapply_values <- function(values, template, use_names, call) {
+  tryCatch(vapply(values, identity, template, USE.NAMES = use_names), error = function(e) {
+    fits <- vapply(values, is_vapply_value, NA, template)
+    if (all(fits)) stop(simpleError(conditionMessage(e), call))
+    signal_error(error_misfit(which(!fits)[[1L]], conditionMessage(e), template, call))
+  })
 }
 
 # Values of one type and length can be written by the workers to where they are to stand, so that
@@ -63,7 +71,7 @@ vapply_columns <- function(X, FUN, template, args, names, use_names, call, on, c
   if (length(misfits) > 0L) {
     values <- rep(list(template), n)
     values[misfits] <- lapply(told[misfits], `[[`, "misfit")
-    return(vapply(values, identity, template))
+    return(vapply_values(values, template, use_names, call))
   }
   for (i in which(vapply(told, inherits, NA, "regatta_error"))) {
     write(i, missing_like(template))

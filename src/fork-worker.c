@@ -593,9 +593,13 @@ rg_pool *rg_fork_member_quit(void) {
   return pool;
 }
 
+static void tell(const char *reason) {
+  if (worker.slot) strncpy(worker.slot->crash, reason, RG_CRASH_MAX - 1);
+}
+
 /* Tells the session why this worker is about to end. */
 SEXP ffi_fork_worker_tell(SEXP reason) {
-  if (worker.slot) strncpy(worker.slot->crash, CHAR(Rf_asChar(reason)), RG_CRASH_MAX - 1);
+  tell(CHAR(Rf_asChar(reason)));
   return R_NilValue;
 }
 
@@ -635,6 +639,7 @@ void rg_fork_worker_run(SEXP call, SEXP env) {
     UNPROTECT(2);
   }
   if (!done) {
+    tell("it has jumped to the top level of R where no element ran");
     main.call = PROTECT(Rf_lang1(Rf_install("fork_worker_failed")));
     R_ToplevelExec(run_call, &main);
     UNPROTECT(1);

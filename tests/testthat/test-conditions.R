@@ -27,6 +27,7 @@ test_that("the messages of failed elements read as they should", {
     show_error(error_death(2, NULL, 12345L, 1L, 9L, NA, NA, NA))
     show_error(error_death(2, "b", 12345L, 1L, NA, 3L, 2e8))
     show_error(error_death(2, "b", 12345L, 1L, 11L, NA, 0, backtrace = "f() at a.c:3"))
+    show_error(error_death(2, NULL, 12345L, 1L, NA, 125L, 2e8, backtrace = "Error: cannot report it"))
     show_error(error_death(NA, NULL, 12345L, 1L, 15L))
     show_error(error_death(4, NULL, 12345L))
     show_error(error_timeout(4, "d", 12345L, 1L, "elapsed", 2, 2.04))

@@ -140,7 +140,10 @@ test_that("a worker that cannot tell of an error ends, and does not try for ever
     got <- second(untold, place)
     expect_identical(got[-2L], list(1L, 3L, 4L))
     expect_s3_class(got[[2L]], "regatta_error_death")
-    expect_match(conditionMessage(got[[2L]]), "the worker cannot go on: the element's own")
+    words <- conditionMessage(got[[2L]])
+    expect_match(words, "could not go on, and has ended itself, while it ran element 2")
+    expect_match(words, "kept it from going on:\n.*cannot report how an element has ended: the element's own")
+    expect_no_match(words, "quit|status")
   }
 })
 
@@ -152,7 +155,28 @@ test_that("a worker that fails before its first element says why", {
     assign("fork_worker_share", function(...) stop("no share of anything"), envir = home)
     tryCatch(par_lapply(1:2, identity, .control = par_control(workers = 2L)), error = conditionMessage)
   }
-  expect_match(fault_run(code)$value, "before they began an element .status 125.*no share of anything")
+  expect_match(fault_run(code)$value, "before they began an element [(]Error.*no share of anything")
+})
+
+test_that("a status of the element's own is not that of a worker that cannot go on", {
+  own <- cluster_local(1L)
+  withr::defer(parallel::stopCluster(own))
+  for (place in list(NULL, own)) {
+    got <- second(function() quit(status = 125L), place)
+    expect_match(conditionMessage(got[[2L]]), "ended with status 125 .quit.. or _exit.. was called. while it ran")
+    expect_identical(got[[2L]]$status, 125L)
+  }
+})
+
+test_that("a worker that jumps to the top level before its first element says so", {
+  code <- function() {
+    library(regatta)
+    home <- asNamespace("regatta")
+    get("unlockBinding")("fork_worker_share", home)
+    assign("fork_worker_share", function(...) invokeRestart("abort"), envir = home)
+    tryCatch(par_lapply(1:2, identity, .control = par_control(workers = 2L)), error = conditionMessage)
+  }
+  expect_match(fault_run(code)$value, "before they began an element [(]it has jumped to the top level of R")
 })
 
 test_that("an interrupt for a limit is no other element's, and one of the element's own stays its own", {

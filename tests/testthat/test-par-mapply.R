@@ -70,6 +70,44 @@ test_that("classed arguments are subset by their own methods", {
   expect_same_mapply(function(p) nchar(as.character(p)), numeric_version(c("1.2", "10.3")))
 })
 
+test_that("an object whose length() is no number of elements is refused by name", {
+  length.rg_lost <- function(x) attr(x, "n")
+  registerS3method("length", "rg_lost", length.rg_lost)
+  lost <- function(n, data = list(1, 2)) structure(data, n = n, class = "rg_lost")
+  for (n in list(NA_integer_, -1L, "a", 1:2, Inf, NULL)) {
+    expect_refused <- function(code, argument) {
+      err <- expect_error(code, class = "regatta_error_argument")
+      expect_identical(err$argument, argument)
+      expect_match(conditionMessage(err), "`[xy.2]+` must be something whose length.*rg_lost.*length[(][)] of it is .*Mend")
+      expect_match(format_call(conditionCall(err), 60L), "^(par|shm|mc)_?(mapply|map|map2|Map)[(]")
+    }
+    expect_refused(par_mapply(function(a, b) a, 1:2, lost(n)), "..2")
+    expect_refused(par_mapply(function(a, y) a, 1:2, y = lost(n)), "y")
+    expect_refused(mcmapply(function(a, y) a, 1:2, y = lost(n), mc.cores = 2), "y")
+    expect_refused(mcMap(function(a, y) a, 1:2, lost(n)), "..2")
+    expect_refused(shm_map(lost(n, 1:2), identity, "integer"), "x")
+    expect_refused(shm_map2(1:2, lost(n, 1:2), `+`, "integer"), "y")
+  }
+  # What its method says counts, as for mapply().
+  two <- lost(2, list(5, 6, 7))
+  expect_identical(par_mapply(`+`, 1:2, two, .control = two_workers()), mapply(`+`, 1:2, two))
+  length.rg_lost <- function(x) stop("no length")
+  registerS3method("length", "rg_lost", length.rg_lost)
+  expect_error(par_mapply(function(a) a, lost(1)), "no length")
+})
+
+test_that("more names than values are refused before anything runs", {
+  names.rg_named <- function(x) letters
+  registerS3method("names", "rg_named", names.rg_named)
+  x <- structure(list(1, 2), class = "rg_named")
+  for (map in list(quote(par_mapply), quote(mcmapply))) {
+    err <- expect_error(eval(call(as.character(map), quote(function(v) stop("ran")), x)), class = "regatta_error_argument")
+    expect_match(conditionMessage(err), "`..1` must be .* at most 2 names, one for each value, not.*rg_named.*\nIt has 26")
+    expect_identical(conditionCall(err)[[1L]], map)
+  }
+  expect_identical(unname(par_mapply(identity, x, USE.NAMES = FALSE, .control = two_workers())), c(1, 2))
+})
+
 test_that("errors carry index and name", {
   err <- expect_error(
     par_mapply(function(x, y) if (y == 20) stop("bad pair") else x, c(a = 1, b = 2), c(10, 20),

@@ -40,6 +40,23 @@ test_that("a value of the wrong length or type is vapply's error", {
   }
 })
 
+test_that("such an error is the user's call's, names the element and says what to do", {
+  small <- function(x) if (x == 2) "text" else 1L
+  wide <- function(x) if (x == 2) numeric(3) else numeric(1e5)
+  errors <- list(
+    expect_error(par_vapply(1:3, small, 0L, .control = two_workers()), class = "regatta_error_argument"),
+    expect_error(par_vapply(1:3, wide, numeric(1e5), .control = two_workers()), class = "regatta_error_argument")
+  )
+  for (err in errors) {
+    expect_identical(as.character(conditionCall(err)[[1L]]), "par_vapply")
+    expect_identical(err[c("argument", "index")], list(argument = "FUN.VALUE", index = 2L))
+  }
+  expect_match(conditionMessage(errors[[1L]]), "Have FUN return a vector of type integer and length 1 for every element")
+  expect_match(conditionMessage(errors[[2L]]), "a vector of type double and length 100000.*like its values")
+  err <- expect_error(par_vapply(1:2, identity, matrix(0, 1L, 2L), .control = two_workers()))
+  expect_match(conditionMessage(err), "an array of 1 x 2 of type double and length 2")
+})
+
 test_that("with errors = \"collect\" a failed element is missing and its error is kept", {
   seen <- NULL
   f <- function(x) if (x == 2L) stop("second") else x + 0
@@ -106,9 +123,9 @@ test_that("columns are written by the workers, and the matrix is an ordinary one
 test_that("columns of wrong values, failed elements and replays are as without them", {
   f <- function(i) if (i == 2L) 1 else rep(1, 1e6)
   message_of_error <- function(expr) tryCatch(expr, error = conditionMessage)
-  expect_identical(
+  expect_match(
     message_of_error(par_vapply(1:3, f, numeric(1e6), .control = two_workers())),
-    message_of_error(vapply(1:3, f, numeric(1e6)))
+    message_of_error(vapply(1:3, f, numeric(1e6))), fixed = TRUE
   )
   f <- function(i) if (i == 1L) stop("first") else stats::setNames(rep(i, 3e5), seq_len(3e5))
   # par_last() keeps `f` and its surroundings: nothing of the result may be among them.
