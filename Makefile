@@ -27,7 +27,7 @@ quick: ## the test files that take least, and those of what was changed: under t
 	@tools/with-lib.sh Rscript --vanilla tools/quick.R
 
 peers: ## the test suites of bettermc, foreach, parallel and others against this package
-	@tools/setup.sh test
+	@tools/setup.sh peers
 	@tools/with-lib.sh tools/install.sh
 	@tools/with-lib.sh tools/peers.sh
 

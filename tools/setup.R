@@ -3,7 +3,7 @@
 #   setup.R closure GOAL   the same, with all that those depend on
 #   setup.R wanted GOAL    all of them, there or not
 #   setup.R install GOAL   installs them from the configured repositories into the tree's library
-# Goals: run, demo, test, bench. Peers of a benchmark may stay missing; all else may not.
+# Goals: run, demo, test, peers, bench. Peers, and those of a benchmark, may stay missing; all else may not.
 
 # "a, b (>= 1.2)" -> c(a = "0", b = "1.2")
 parse_field <- function(text) {
@@ -33,6 +33,7 @@ wanted_packages <- function(goal) {
     run = strong,
     demo = c(strong, "Config/Needs/demo"),
     test = c(strong, "Suggests", "Config/Needs/demo"),
+    peers = c(strong, "Suggests", "Enhances"),
     bench = c(strong, "Suggests", "Config/Needs/bench"),
     stop("no such goal: ", goal)
   )
@@ -109,8 +110,8 @@ install_from_repository <- function(goal, packages, available) {
   if (nrow(available) == 0L) {
     text <- paste0(text, ". No list of packages could be read from ", toString(getOption("repos")))
   }
-  if (goal != "bench") stop(text, call. = FALSE)
-  message(text, ". The benchmarks skip these by name.")
+  if (!goal %in% c("bench", "peers")) stop(text, call. = FALSE)
+  message(text, ". What needs these is skipped by name.")
 }
 
 # What a repository no longer lists, or lists only for a newer R, it may still keep under the

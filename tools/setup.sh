@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Installs what a goal of the Makefile needs and the machine lacks, and says what.
-#   tools/setup.sh run|demo|test|bench|valgrind|models
+#   tools/setup.sh run|demo|test|peers|bench|valgrind|models
 # As root on Debian: system packages by apt-get, R packages too where Debian has them new enough.
 # The rest, and everything for an ordinary user, comes from CRAN into .lib/ in this tree.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-goal=${1:?usage: tools/setup.sh run|demo|test|bench|valgrind|models}
+goal=${1:?usage: tools/setup.sh run|demo|test|peers|bench|valgrind|models}
 
 say() { printf 'set-up: %s\n' "$*"; }
 fail() { printf 'set-up: %s\n' "$*" >&2; exit 1; }
@@ -97,7 +97,7 @@ fi
 if [ "$goal" = bench ] && apt_here; then need_file /usr/include/tbb/version.h libtbb-dev; fi
 # The package does without them, but its functions for HDF5 and for other hosts then only say so.
 case $goal in
-  demo | test | bench)
+  demo | test | peers | bench)
     if apt_here; then
       need_file /usr/include/hdf5/serial/hdf5.h libhdf5-dev
       need_file /usr/include/libdeflate.h libdeflate-dev

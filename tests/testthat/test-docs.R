@@ -164,6 +164,24 @@ test_that("the words of the README run and give what it shows", {
   expect_setequal(trimws(printed), trimws(shown))
 })
 
+test_that("help.search() finds a page by the word that a user has for it", {
+  # What R CMD INSTALL keeps for help.search(): titles, aliases, keywords and concepts, by the number of a page.
+  index <- readRDS(system.file("Meta", "hsearch.rds", package = "regatta"))
+  topic <- index[[1L]][, "Topic"]
+  texts <- c(index[[1L]][, "Title"], index[[2L]][, "Alias"], index[[4L]][, "Concept"])
+  numbers <- c(index[[1L]][, "ID"], index[[2L]][, "ID"], index[[4L]][, "ID"])
+  pages <- function(word) topic[index[[1L]][, "ID"] %in% numbers[grepl(word, texts, ignore.case = TRUE)]]
+  words <- c(
+    timeout = "par_control", progress = "par_control", retry = "par_control", checkpoint = "par_control",
+    seed = "par_control", "shared memory" = "shm_share", mutex = "shm_lock", semaphore = "sem_open",
+    "number of cores" = "workers_available", "worker pool" = "cluster_local", ssh = "cluster_ssh",
+    slurm = "cluster_ssh", foreach = "registerDoRegatta", future = "regatta", bioc = "RegattaParam",
+    colSums = "h5_stats", traceback = "par_last", debugging = "par_last", asynchronous = "par_call"
+  )
+  found <- vapply(names(words), function(word) words[[word]] %in% pages(word), NA)
+  expect_identical(names(words)[!found], character())
+})
+
 test_that("every vignette that is cited is there, and an installation with vignettes has it", {
   root <- doc_root()
   files <- c(
