@@ -9,6 +9,12 @@ test_that("nodes that do not say who they are keep nobody waiting, and are nodes
   cl <- local_cluster(3L)
   pids <- cluster_pids(cl)
   withr::defer(for (pid in pids) tools::pskill(pid, tools::SIGCONT))
+  asked <- integer()
+  ask <- regatta:::cluster_hello
+  local_function("cluster_hello", function(pool, new) {
+    asked <<- c(asked, vapply(pool$wires[new], `[[`, 1L, "number"))
+    ask(pool, new)
+  })
   local_constant("cluster_hello_seconds", c(first = 1, rest = 0.3))
   run <- function() par_lapply(1:6, function(i) Sys.getpid(), .on = cl, .control = on_cluster(batch = 1))
   for (pid in pids) tools::pskill(pid, tools::SIGSTOP)
@@ -16,7 +22,6 @@ test_that("nodes that do not say who they are keep nobody waiting, and are nodes
   expect_match(conditionMessage(none), "node 1 (localhost): it has not said who it is within", fixed = TRUE)
   tools::pskill(pids[[1L]], tools::SIGCONT)
   tools::pskill(pids[[3L]], tools::SIGCONT)
-  # No other node is asked a second time: what it answered would be taken for something else.
   local_constant("cluster_hello_seconds", c(first = 3600, rest = 0.3 * slowness()))
   wait_until(
     {
@@ -29,6 +34,8 @@ test_that("nodes that do not say who they are keep nobody waiting, and are nodes
   wait_until(setequal(unlist(suppressWarnings(run())), pids), 60)
   expect_identical(par_lapply(1:4, identity, .on = cl, .control = on_cluster()), as.list(1:4))
   expect_identical(cluster_pids(cl), pids)
+  # No call asks what another has asked: it would wait as long as that again, and not take the answer to it.
+  expect_identical(sort(asked), 1:3)
 })
 
 # A map on the first two nodes, of which the first dies. Each next step is taken when the one before it is seen: the
