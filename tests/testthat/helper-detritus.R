@@ -199,7 +199,7 @@ detritus_changed_settings <- function(snapshot) {
 }
 
 # Processes that were told to end need a moment; everything else is checked once they are gone.
-detritus_found <- function(snapshot, timeout = 5, except = NULL) {
+detritus_found <- function(snapshot, timeout = 30, except = NULL) {
   left <- NULL
   look <- function() {
     found <- detritus_new_resources(snapshot)

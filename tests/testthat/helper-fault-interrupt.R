@@ -69,7 +69,7 @@ interrupt_often <- function(kind, times, group = TRUE, twice = FALSE, longest = 
       tools::pskill(pid, tools::SIGINT)
     }
     fault_wait_line(session, sprintf("^after %d ", k))
-    wait_until(function() !any_sleepers(session), 5, "the end of all grandchildren")
+    wait_until(function() !any_sleepers(session), 60, "the end of all grandchildren")
     fault_tell(session, "go on")
   }
   lines <- grep("^after ", fault_text(session, "stdout"), value = TRUE)

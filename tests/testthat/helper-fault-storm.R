@@ -80,7 +80,7 @@ storm <- function(kind, shots, pause = 0.1) {
   }
   file.create(file.path(folder, "over"))
   got <- fault_value(session, timeout = 120)$value
-  wait_until(function() length(marked_pids(session$mark)) == 0L, 30, "the end of all")
+  wait_until(function() length(marked_pids(session$mark)) == 0L, 60, "the end of all")
   got
 }
 

@@ -74,7 +74,7 @@ outside_grown <- function(before, now = outside_held()) {
 }
 
 # The same once what was told to end has had the time to: NULL if it is nothing.
-outside_left <- function(before, timeout = 5) {
+outside_left <- function(before, timeout = 30) {
   tryCatch(wait_until(length(outside_grown(before)) == 0L, timeout), error = function(e) NULL)
   found <- outside_grown(before)
   if (length(found) > 0L) found

@@ -12,7 +12,7 @@ slowness <- function() {
 # Wait until `cond`, evaluated again and again where the call stands, is TRUE; a function is called
 # again and again. Returns TRUE; after `timeout` seconds times slowness() it is an error that says
 # what was waited for.
-wait_until <- function(cond, timeout = 10, what = NULL) {
+wait_until <- function(cond, timeout = 60, what = NULL) {
   expr <- substitute(cond)
   env <- parent.frame()
   if (is.null(what)) what <- paste(deparse(expr, width.cutoff = 80L), collapse = " ")

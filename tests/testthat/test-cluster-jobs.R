@@ -69,7 +69,7 @@ for (system in names(jobs_expected)) test_that(paste("a job brings a worker and 
   expect_true(all(wanted[[2L]] %in% scheduler$job()))
   expect_match(scheduler$log()[[1L]], paste0("^", wanted[[1L]][[1L]]))
   stop_remote(cluster)
-  wait_until(function() any(grepl(wanted[[1L]][[2L]], scheduler$log())), 20, "the end of the job")
+  wait_until(function() any(grepl(wanted[[1L]][[2L]], scheduler$log())), 60, "the end of the job")
   expect_true(any(grepl(paste0("^", wanted[[1L]][[2L]], "$"), scheduler$log())))
 })
 

@@ -58,7 +58,7 @@ test_that("from a login node an array of jobs brings the workers, or jobs of the
   expect_identical(lapply(got, `[[`, 1L), par_lapply(1:9, function(i) runif(1), .control = control))
   expect_identical(unique(lapply(got, `[`, -1L)), list(list("yes", TRUE, FALSE)))
   stop_remote(cluster)
-  wait_until(function() length(queue()) == 0L, 30, "the end of the job")
+  wait_until(function() length(queue()) == 0L, 60, "the end of the job")
 
   # Jobs of their own for the workers: one that somebody cancels costs what its worker was at, and comes again.
   env <- remote_env()
@@ -94,7 +94,7 @@ test_that("from a login node an array of jobs brings the workers, or jobs of the
   expect_identical(after[[1L]], before[[1L]])
   expect_false(after[[2L]] == before[[2L]])
   stop_remote(cluster)
-  wait_until(function() length(queue()) == 0L, 30, "the end of the jobs")
+  wait_until(function() length(queue()) == 0L, 60, "the end of the jobs")
 })
 
 test_that("hosts of an allocation have as many workers as tasks, and each one before any a second", {

@@ -163,6 +163,7 @@ test_that("a worker that keeps no promise is silent, then given up; what it says
 })
 
 test_that("a silent worker that is heard of again goes on", {
+  local_function("given_up_after", Inf)
   on <- on_script(1L,
     function(place) list(script_joined(1L, heartbeat = 0.2)),
     function(place) list(script_done(place, 1L)),

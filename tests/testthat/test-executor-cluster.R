@@ -25,35 +25,32 @@ expect_interrupted <- function(cl, code) {
   expect_identical(parallel::clusterCall(cl, function() 7), list(7, 7))
 }
 
-test_that("every verb gives on a cluster what it gives on forked workers", {
-  cl <- common_cluster()
-  two <- on_cluster(workers = 2L)
-  both <- function(call) {
-    call <- substitute(call)
-    env <- parent.frame()
-    expect_identical(eval(call, list(.on = cl), env), eval(call, list(.on = NULL), env))
+test_that("a connection of the session is named before anything is sent that uses it", {
+  path <- withr::local_tempfile()
+  # The nodes have a connection of that number, the one to the session, since these are there before the nodes.
+  kept <- list(file(path, "w"), file(path, "w"))
+  withr::defer(for (con in kept) close(con))
+  con <- kept[[2L]]
+  cl <- common_cluster(1L)
+  control <- on_cluster()
+  use <- function(i) {
+    cat("text\n", file = con)
+    i
   }
-  X <- list(a = 1, b = NULL, c = "x")
-  both(par_lapply(X, function(x, y) list(x, y, rnorm(1)), y = 2, .on = .on, .control = two))
-  both(par_vapply(1:7, function(i) c(m = i, s = runif(1)), numeric(2), .on = .on, .control = two))
-  both(par_vapply(1:4, function(i) rep(i, 1e5), numeric(1e5), .on = .on, .control = two))
-  both(par_mapply(function(a, b) a + b, c(u = 1, v = 2), 3:4, .on = .on, .control = two))
-  both(par_reduce(1:1000, sqrt, `+`, 5, .on = .on, .control = two))
-  both(par_value(par_call(sum(X$a, 4), .on = .on, .control = two)))
-  both(as.vector(shm_fill(c(30, 40), sqrt, .on = .on, .control = two)))
-  both(as.vector(shm_map(shm_array(500, fill = 4), function(v, d) v / d, d = 2, .on = .on,
-    .control = two)))
-  stream <- par_stream(1:5, function(i) i * 10, .on = cl, .control = two)
-  taken <- list()
-  while (par_more(stream)) taken[[length(taken) + 1L]] <- par_next(stream)
-  expect_identical(taken, as.list(c(10, 20, 30, 40, 50)))
-  run <- par_last()
-  expect_identical(run$executor, "cluster")
-  expect_true(all(run$elements$status == "done" & run$elements$end >= run$elements$start))
+  told <- expect_error(par_lapply(1:2, use, .on = cl, .control = control), class = "regatta_error_connection")
+  expect_match(conditionMessage(told), "^con: a connection is open in the process alone")
+  expect_error(par_lapply(kept, isOpen, .on = cl, .control = control), class = "regatta_error_connection")
+  expect_error(par_call(close(con), .on = cl, .control = control), class = "regatta_error_connection")
+  # One that nobody uses may be there, and those of every process may be used.
+  out <- stdout()
+  expect_identical(
+    par_lapply(1:2, function(i, to) inherits(to, "connection"), to = out, .on = cl, .control = control), list(TRUE, TRUE)
+  )
+  expect_identical(par_lapply(1:2, function(i) i, .on = cl, .control = control), list(1L, 2L))
 })
 
 test_that("large objects that FUN has captured are shared, once for all workers", {
-  cl <- local_cluster()
+  cl <- common_cluster() # which has brought no memory of its own so far
   big <- numbers(5e5)
   table <- data.frame(n = numbers(2e5), s = rep(c("a", "b"), 1e5))
   small <- 1:1000
@@ -87,6 +84,33 @@ test_that("large objects that FUN has captured are shared, once for all workers"
   expect_false(size(share_min = "5MB"))
   expect_false(size(shm = FALSE))
   expect_false(is_shm(big))
+})
+
+test_that("every verb gives on a cluster what it gives on forked workers", {
+  cl <- common_cluster()
+  two <- on_cluster(workers = 2L)
+  both <- function(call) {
+    call <- substitute(call)
+    env <- parent.frame()
+    expect_identical(eval(call, list(.on = cl), env), eval(call, list(.on = NULL), env))
+  }
+  X <- list(a = 1, b = NULL, c = "x")
+  both(par_lapply(X, function(x, y) list(x, y, rnorm(1)), y = 2, .on = .on, .control = two))
+  both(par_vapply(1:7, function(i) c(m = i, s = runif(1)), numeric(2), .on = .on, .control = two))
+  both(par_vapply(1:4, function(i) rep(i, 1e5), numeric(1e5), .on = .on, .control = two))
+  both(par_mapply(function(a, b) a + b, c(u = 1, v = 2), 3:4, .on = .on, .control = two))
+  both(par_reduce(1:1000, sqrt, `+`, 5, .on = .on, .control = two))
+  both(par_value(par_call(sum(X$a, 4), .on = .on, .control = two)))
+  both(as.vector(shm_fill(c(30, 40), sqrt, .on = .on, .control = two)))
+  both(as.vector(shm_map(shm_array(500, fill = 4), function(v, d) v / d, d = 2, .on = .on,
+    .control = two)))
+  stream <- par_stream(1:5, function(i) i * 10, .on = cl, .control = two)
+  taken <- list()
+  while (par_more(stream)) taken[[length(taken) + 1L]] <- par_next(stream)
+  expect_identical(taken, as.list(c(10, 20, 30, 40, 50)))
+  run <- par_last()
+  expect_identical(run$executor, "cluster")
+  expect_true(all(run$elements$status == "done" & run$elements$end >= run$elements$start))
 })
 
 test_that("what is sent for an object in shared memory is a handle, both ways", {
@@ -281,7 +305,7 @@ test_that("an element over its limit is interrupted, then its node is ended", {
 })
 
 test_that("an element that waits for a program at its limit is ended with that, and its node goes on", {
-  cl <- local_cluster(1L)
+  cl <- common_cluster(1L)
   node <- parallel::clusterCall(cl, Sys.getpid)
   # R hears no interrupt in system(), and what follows it is over the limit, too.
   waits <- list(
@@ -365,8 +389,13 @@ test_that("random numbers are those of forked workers and the node's own go on",
 
 test_that("a node has the variables of the workspace for the run and is then as it was", {
   skip_if_not_installed("globals")
-  cl <- local_cluster()
+  cl <- common_cluster()
   withr::defer(rm(list = c("rg_n", "rg_f"), envir = globalenv()))
+  withr::defer(parallel::clusterEvalQ(cl, {
+    rm(rg_n)
+    options(mc.cores = NULL)
+    Sys.unsetenv("REGATTA_SHARE")
+  }))
   assign("rg_n", 2, globalenv())
   assign("rg_f", eval(quote(function(i) i * rg_n), globalenv()), globalenv())
   parallel::clusterEvalQ(cl, {
@@ -455,7 +484,8 @@ test_that("a cluster is an error at once in a process that has not made it, and 
   own <- function(.on) {
     tryCatch(par_lapply(1:2, identity, .on = .on), regatta_error_owner = function(e) c(e$pid, Sys.getpid()))
   }
-  cl <- local_cluster(1L)
+  used <- cluster_start(1L)
+  cl <- used$cluster
   other <- common_cluster()
   # Nobody has used it yet.
   forked <- par_lapply(1L, function(i) own(cl), .control = par_control(workers = 1L, timeout = 20, seed = 1L))[[1L]]
@@ -469,14 +499,10 @@ test_that("a cluster is an error at once in a process that has not made it, and 
   expect_false(forked[[2L]] == session)
   expect_identical(par_lapply(1:2, identity, .on = cl, .control = settings), list(1L, 2L))
 
-  started <- cluster_start(1L)
-  started$stop()
-  for (stopped in list(started$cluster, {
-    used <- cluster_start(1L)
-    par_lapply(1L, identity, .on = used$cluster, .control = settings)
-    used$stop()
-    used$cluster
-  })) {
+  unused <- cluster_start(1L)
+  unused$stop()
+  used$stop()
+  for (stopped in list(unused$cluster, cl)) {
     err <- expect_error(par_lapply(1L, identity, .on = stopped, .control = settings), class = "regatta_error_stopped")
     expect_match(conditionMessage(err), "Make another one")
   }
@@ -510,37 +536,13 @@ test_that("a node without this version of the package says so", {
 })
 
 test_that("a call that waits for its node has the variables of the time when it was made", {
-  cl <- local_cluster(1L)
+  cl <- common_cluster(1L)
   v <- 1
   first <- par_call(Sys.sleep(0.2), .on = cl, .control = on_cluster())
   second <- par_call(v, .on = cl, .control = on_cluster())
   v <- 2
   expect_null(par_value(first))
   expect_identical(par_value(second), 1)
-})
-
-test_that("a connection of the session is named before anything is sent that uses it", {
-  path <- withr::local_tempfile()
-  # The nodes have a connection of that number: the one to the session.
-  kept <- list(file(path, "w"), file(path, "w"))
-  withr::defer(for (con in kept) close(con))
-  con <- kept[[2L]]
-  cl <- local_cluster(1L)
-  control <- on_cluster()
-  use <- function(i) {
-    cat("text\n", file = con)
-    i
-  }
-  told <- expect_error(par_lapply(1:2, use, .on = cl, .control = control), class = "regatta_error_connection")
-  expect_match(conditionMessage(told), "^con: a connection is open in the process alone")
-  expect_error(par_lapply(kept, isOpen, .on = cl, .control = control), class = "regatta_error_connection")
-  expect_error(par_call(close(con), .on = cl, .control = control), class = "regatta_error_connection")
-  # One that nobody uses may be there, and those of every process may be used.
-  out <- stdout()
-  expect_identical(
-    par_lapply(1:2, function(i, to) inherits(to, "connection"), to = out, .on = cl, .control = control), list(TRUE, TRUE)
-  )
-  expect_identical(par_lapply(1:2, function(i) i, .on = cl, .control = control), list(1L, 2L))
 })
 
 test_that("nothing is left behind", {

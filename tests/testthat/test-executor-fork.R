@@ -6,7 +6,7 @@ test_that("idle workers are collected after a run without another call, and thei
   workers <- par_last()$workers
   expect_true(all(pids %in% workers$pid))
   expect_true(all(workers$peak_memory > 1e6))
-  wait_until(function() !any(dir.exists(file.path("/proc", workers$pid))), 20, "the end of the workers")
+  wait_until(function() !any(dir.exists(file.path("/proc", workers$pid))), 60, "the end of the workers")
 })
 
 test_that("a worker that has started something is waited for, with all of it", {
@@ -16,7 +16,7 @@ test_that("a worker that has started something is waited for, with all of it", {
   }, .control = two_workers(workers = 1L))
   pid <- as.integer(par_value(started))
   # It was sent SIGKILL before the value came; on busy cores it gets there a moment later.
-  wait_until(function() !is_running(pid), 20, "the end of what the worker started")
+  wait_until(function() !is_running(pid), 60, "the end of what the worker started")
 })
 
 test_that("a small map loads no package that is for the words of errors and for progress", {

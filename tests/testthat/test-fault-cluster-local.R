@@ -142,7 +142,7 @@ test_that("when the session is killed its server and its workers are gone", {
     expect_gte(length(marked_pids(session$mark)), 4L)
     tools::pskill(session$process$get_pid(), tools::SIGKILL)
     gone <- tryCatch(
-      wait_until(function() length(marked_pids(session$mark)) == 0L, 20, "the end of all"),
+      wait_until(function() length(marked_pids(session$mark)) == 0L, 60, "the end of all"),
       error = function(e) FALSE
     )
     expect_true(gone)
@@ -166,7 +166,7 @@ test_that("Ctrl-C ends a run at once, and the cluster can be used", {
   tools::pskill(session$process$get_pid(), tools::SIGINT)
   got <- fault_value(session)$value
   expect_identical(got, list(got = "interrupted", after = list(1L, 2L, 3L)))
-  wait_until(function() length(marked_pids(session$mark)) == 0L, 20, "the end of all")
+  wait_until(function() length(marked_pids(session$mark)) == 0L, 60, "the end of all")
   expect_length(marked_pids(session$mark), 0L)
 })
 
@@ -194,7 +194,7 @@ interrupt_pool <- function(code, ready) {
   tools::pskill(session$process$get_pid(), tools::SIGINT)
   fault_wait_line(session, "^back", timeout = 7)
   value <- fault_value(session)$value
-  wait_until(function() length(marked_pids(session$mark)) == 0L, 20, "the end of all")
+  wait_until(function() length(marked_pids(session$mark)) == 0L, 60, "the end of all")
   value
 }
 

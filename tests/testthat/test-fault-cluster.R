@@ -108,7 +108,7 @@ test_that("a stream that is given up leaves the cluster in step", {
     Sys.sleep(300)
   }, .on = cl, .control = on_cluster())
   par_next(stream)
-  wait_until(function() file.exists(begun), 20, "the element that takes long")
+  wait_until(function() file.exists(begun), 60, "the element that takes long")
   waiting <- flag_file()
   interrupt_once(waiting)
   expect_identical(
@@ -134,12 +134,12 @@ test_that("calls, maps and streams on one cluster take turns", {
     }, .on = cl, .control = on_cluster())
   }
   first <- call()
-  wait_until(function() shm_value(begun) == 1, 20, "the first call to begin")
+  wait_until(function() shm_value(begun) == 1, 60, "the first call to begin")
   # a map has the other node
   pids <- par_lapply(1:6, function(i) Sys.getpid(), .on = cl, .control = on_cluster())
   expect_length(unique(pids), 1L)
   second <- call()
-  wait_until(function() shm_value(begun) == 2, 20, "the second call to begin")
+  wait_until(function() shm_value(begun) == 2, 60, "the second call to begin")
   # and one that finds no node waits for one
   expect_false(par_done(first) || par_done(second))
   shm_add(gate, 1)
@@ -226,7 +226,7 @@ test_that("a node that does not come back is out of service, and everybody is to
   )
   expect_match(conditionMessage(warned), "out of service")
   expect_identical(got, as.list(1:4))
-  wait_until(function() !is_running(told$pid), 10, "the end of the node")
+  wait_until(function() !is_running(told$pid), 60, "the end of the node")
 })
 
 test_that("after the death of a node calls wait for those that are left", {
@@ -365,7 +365,7 @@ test_that("the death of a node is seen although a program of it holds the socket
   withr::defer(for (pid in readLines(sleepers)) tools::pskill(as.integer(pid), tools::SIGKILL))
   # Without the mark by which what the node has started is ended with it.
   f <- function(i) {
-    if (i == 1) system(sprintf("echo $$ >> %s; exec env -u REGATTA_RUN sleep 60", shQuote(sleepers)))
+    if (i == 1) system(sprintf("echo $$ >> %s; exec env -u REGATTA_RUN sleep 300", shQuote(sleepers)))
     i
   }
   got <- suppressWarnings(

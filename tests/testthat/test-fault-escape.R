@@ -56,14 +56,14 @@ test_that("a session whose workers have joined its process group ends and can be
     }
     list(caught = caught, children = children)
   }
-  ends <- fault_run(job, list(library = library, how = "end"), timeout = 30)$value
+  ends <- fault_run(job, list(library = library, how = "end"))$value
   expect_identical(ends, list(caught = as.list(1:8), children = character()))
-  ends <- fault_run(job, list(library = library, how = "error"), timeout = 30)$value
+  ends <- fault_run(job, list(library = library, how = "error"))$value
   expect_identical(ends, list(caught = "error", children = character()))
   session <- local_session(job, list(library = library, how = "interrupt"))
-  wait_until(file.exists(file.path(session$dir, "ready")), 30)
+  wait_until(file.exists(file.path(session$dir, "ready")))
   tools::pskill(session$process$get_pid(), tools::SIGINT)
-  ends <- fault_value(session, timeout = 30)$value
+  ends <- fault_value(session)$value
   expect_identical(ends, list(caught = "interrupt", children = character()))
 })
 
@@ -109,7 +109,7 @@ expect_gone <- function(dir, how, pattern = "^(sleeper|copy)") {
   files <- files[!grepl("part$", files)]
   pids <- vapply(files, scan, 0, quiet = TRUE, USE.NAMES = FALSE)
   gone <- tryCatch(
-    wait_until(function() !any(vapply(pids, is_running, NA)), 10, "the end of what was left"),
+    wait_until(function() !any(vapply(pids, is_running, NA)), 60, "the end of what was left"),
     error = function(e) FALSE
   )
   left <- basename(files)[vapply(pids, is_running, NA)]
@@ -133,7 +133,7 @@ for (how in c("end", "error", "limit", "quit", "interrupt", "killed")) {
       tools::pskill(session$process$get_pid(), signal)
     }
     if (how == "killed") {
-      wait_until(!session$process$is_alive(), 30)
+      wait_until(!session$process$is_alive())
     } else {
       fault_wait_line(session, "^over")
     }

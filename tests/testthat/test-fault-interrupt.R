@@ -38,8 +38,8 @@ test_that("Ctrl-C in a script that does not catch it ends the script and all its
   })
   fault_wait_line(session, "busy", times = 2L)
   signal_group(session$process$get_pid(), "INT")
-  wait_until(function() !session$process$is_alive(), 20, "the end of the script")
-  wait_until(function() length(marked_pids(session$mark)) == 0L, 5, "the end of its children")
+  wait_until(function() !session$process$is_alive(), 60, "the end of the script")
+  wait_until(function() length(marked_pids(session$mark)) == 0L, 60, "the end of its children")
   expect_length(marked_pids(session$mark), 0L)
 })
 
@@ -168,7 +168,7 @@ test_that("Ctrl-C ends the wait for a lock that another process has", {
   fault_wait_line(session, "go")
   wait_until(is_resting(session$process$get_pid()))
   tools::pskill(session$process$get_pid(), tools::SIGINT)
-  expect_identical(fault_value(session, timeout = 30)$value, "interrupted")
+  expect_identical(fault_value(session)$value, "interrupted")
 })
 
 # The fork server of a session with this library never begins.
@@ -221,10 +221,10 @@ test_that("one Ctrl-C ends each wait for others, and the session can go on", {
   waits <- c("map", "stream", "value_in_time", "fill", "node", "node_program", "node_call", "semaphore", "server")
   for (name in waits) {
     fault_wait_line(session, sprintf("^go %s ", name))
-    wait_until(is_resting(pid), 20)
+    wait_until(is_resting(pid))
     tools::pskill(pid, tools::SIGINT)
   }
-  got <- fault_value(session, timeout = 40)$value
+  got <- fault_value(session)$value
   expect_identical(got$heard, stats::setNames(as.list(rep("interrupted", 9L)), got$names))
   expect_identical(got$after, list(1L, 2L, 3L))
 })

@@ -15,7 +15,7 @@ busy_session <- function(grandchildren = FALSE, workers = 3L, frame = parent.fra
   session
 }
 
-expect_all_gone <- function(session, timeout = 5) {
+expect_all_gone <- function(session, timeout = 60) {
   gone <- tryCatch(
     wait_until(function() length(marked_pids(session$mark)) == 0L, timeout, "the end of all"),
     error = function(e) FALSE
@@ -45,7 +45,7 @@ test_that("no process of a map uses shared memory that has a name to leave behin
 test_that("when the parent is killed its grandchildren are gone", {
   skip_unless_linux()
   session <- busy_session(grandchildren = TRUE)
-  wait_until(function() length(marked_pids(session$mark)) >= 7L, 20, "the grandchildren")
+  wait_until(function() length(marked_pids(session$mark)) >= 7L, 60, "the grandchildren")
   tools::pskill(session$process$get_pid(), tools::SIGKILL)
   expect_all_gone(session)
 })

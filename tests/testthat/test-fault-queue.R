@@ -95,7 +95,7 @@ test_that("a session is interrupted, or goes on, whose worker was stopped with t
       all(vapply(others, function(p) !is_running(p), NA))
     })
     if (how == "interrupt") session$process$interrupt() else tools::pskill(pid, 18L)
-    got <- fault_value(session, timeout = 20)$value
+    got <- fault_value(session)$value
     expect_identical(
       got, if (how == "interrupt") "interrupted" else c("went on", "death")
     )
@@ -126,7 +126,7 @@ test_that("a number that was overwritten costs neither its element nor another o
         workers = 2L, progress = FALSE, errors = "collect", dump = "no", batch = case$batch
       ))))
     })
-  }, list(library = library, cases = cases), timeout = 30)$value
+  }, list(library = library, cases = cases))$value
   right <- as.list(1:12)
   right[[3L]] <- as.double(1:1e4)
   for (k in seq_along(cases)) expect_identical(got[[!!k]], right)
@@ -147,7 +147,7 @@ test_that("a lock that was overwritten is an error, whatever is written there, a
       while (!file.exists(written)) Sys.sleep(0.01)
     }, .control = control), error = identity)
     list(class = class(ended), text = conditionMessage(ended), after = par_lapply(1:4, function(i) i, .control = control))
-  }, list(library = library), timeout = 30)$value
+  }, list(library = library))$value
   expect_true("regatta_error_damage" %in% got$class)
   expect_match(got$text, "was overwritten")
   expect_identical(got$after, as.list(1:4))

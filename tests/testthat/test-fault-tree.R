@@ -14,7 +14,7 @@ expect_sleepers_gone <- function(dir, count) {
   pids <- sleepers(dir)
   expect_length(pids, count)
   gone <- tryCatch(
-    wait_until(function() !any(vapply(pids, is_running, NA)), 5, "the end of the sleepers"),
+    wait_until(function() !any(vapply(pids, is_running, NA)), 60, "the end of the sleepers"),
     error = function(e) FALSE
   )
   for (pid in pids) tools::pskill(pid, tools::SIGKILL)

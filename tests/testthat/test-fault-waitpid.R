@@ -10,7 +10,7 @@ test_that("processx and system() keep their children's statuses beside a map", {
     i
   }, .control = two_workers(batch = 1L))
   expect_identical(got, as.list(1:6))
-  wait_until(function() !quick$is_alive(), 20, "the end of the process")
+  wait_until(function() !quick$is_alive(), 60, "the end of the process")
   expect_identical(quick$get_exit_status(), 7L)
   expect_true(slow$is_alive())
   expect_identical(system("exit 3"), 3L)
@@ -43,7 +43,7 @@ test_that("a child of another package that ends during a map is collected by its
     file.create(gate)
     Sys.sleep(0.2)
   }, .control = two_workers(batch = 1L))
-  wait_until(function() !other$is_alive(), 20, "the end of the process")
+  wait_until(function() !other$is_alive(), 60, "the end of the process")
   expect_identical(other$get_exit_status(), 5L)
 })
 

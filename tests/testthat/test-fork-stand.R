@@ -146,7 +146,7 @@ test_that("Ctrl-C while workers start ends them", {
   }, NA)))
   tools::pskill(session$process$get_pid(), tools::SIGINT)
   expect_identical(fault_value(session)$value, "interrupted")
-  wait_until(function() length(marked_pids(session$mark)) == 0L, 20, "the end of all")
+  wait_until(function() length(marked_pids(session$mark)) == 0L, 60, "the end of all")
   expect_length(marked_pids(session$mark), 0L)
 })
 

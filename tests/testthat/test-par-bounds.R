@@ -45,7 +45,7 @@ seconds_to_end <- function(..., code = NULL) {
 
 test_that("a run ends soon after an error, a death, a limit and an interrupt", {
   skip_unless_linux()
-  most <- 20 * slowness()
+  most <- 120 * slowness()
   expect_lt(seconds_to_end(code = function(session) stop("on purpose")), most)
   expect_lt(seconds_to_end(code = function(session) tools::pskill(Sys.getpid(), tools::SIGKILL)), most)
   expect_lt(seconds_to_end(code = function(session) NULL, timeout = 0.2), most)

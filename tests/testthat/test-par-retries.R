@@ -62,7 +62,7 @@ test_that("an element that fails and then kills its worker is run again", {
         if (try == "3") return(i)
         if (kind == "error") stop("failed") else tools::pskill(Sys.getpid(), tools::SIGKILL)
       }, .control = par_control(workers = 1L, retries = 2L, progress = FALSE, dump = "no"))
-    }, list(first = first), timeout = 30)$value
+    }, list(first = first))$value
     expect_identical(got, list(1L))
   }
 })

@@ -155,7 +155,7 @@ test_that("a pipe at the name of an object is an error at once, and stays", {
     # In a session of its own: a wait of the system's for a writer would be for ever.
     got <- fault_run(function(obj) {
       tryCatch(allocate_from_shm(obj), error = identity)
-    }, list(obj = obj), timeout = 30)$value
+    }, list(obj = obj))$value
     expect_s3_class(got, "regatta_error_posix")
     expect_identical(got$operation, "type")
     expect_match(conditionMessage(got), "cannot read 80 bytes from .*: it is no file .*\\(type\\)")

@@ -240,8 +240,8 @@ test_that("what elements attach, register, hook, limit and mask is gone after th
     options(rg_left = "left")
     assign("rg_level", "left", as.environment("rg_own"))
     assign("rg_other", "left", as.environment("rg_own"))
-    setTimeLimit(elapsed = 0.2)
-    setSessionTimeLimit(elapsed = 0.2)
+    setTimeLimit(elapsed = 0.6)
+    setSessionTimeLimit(elapsed = 0.6)
     i
   }
   environment(leaves) <- globalenv()
@@ -257,7 +257,7 @@ test_that("what elements attach, register, hook, limit and mask is gone after th
     expect_identical(before[c("quantile", "left", "level")], list(quantile = "mine", left = "mine", level = "mine"))
     expect_identical(par_lapply(1:2, leaves, .on = place, .control = on_local()), list(1L, 2L))
     # Longer than the limit; each process has a zero of its own for what proc.time() says.
-    waits <- function(i, begun = proc.time()[[3L]]) while (proc.time()[[3L]] - begun < 0.3) Sys.sleep(0.05)
+    waits <- function(i, begun = proc.time()[[3L]]) while (proc.time()[[3L]] - begun < 0.7) Sys.sleep(0.05)
     par_lapply(1:2, waits, .on = place, .control = on_local())
     expect_identical(parallel::clusterCall(place, unpatched)[[1L]], before)
     # A promise of package stats until the element has put another one in its place.
