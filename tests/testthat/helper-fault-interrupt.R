@@ -36,7 +36,7 @@ interrupt_session <- function(kind, times, workers = 2L) {
       }), interrupt = function(e) "interrupt", error = function(e) conditionMessage(e))
       # Workers that had nothing to do are killed and collected a moment later, by a thread; no sleep
       # here, as Sys.sleep() would take a second signal.
-      patience <- proc.time()[["elapsed"]] + 5
+      patience <- proc.time()[["elapsed"]] + 60
       while ((left <- children()) > 0L && proc.time()[["elapsed"]] < patience) NULL
       gc()
       extra <- descriptors() - before
