@@ -165,15 +165,18 @@ test_that("an element is ended by its limit, its worker goes on, and one that do
   cluster <- shared_cluster()
   marker <- withr::local_tempfile()
   pids <- cluster_status(cluster)$pid
-  error <- expect_error(
-    par_lapply(1:3, function(i) {
-      if (i == 2L) {
-        on.exit(file.create(marker))
-        Sys.sleep(600)
-      }
-    }, .on = cluster, .control = on_remote(timeout = 0.3)),
-    class = "regatta_error_timeout"
-  )
+  error <- local({
+    patient_limits()
+    expect_error(
+      par_lapply(1:3, function(i) {
+        if (i == 2L) {
+          on.exit(file.create(marker))
+          Sys.sleep(600)
+        }
+      }, .on = cluster, .control = on_remote(timeout = 1)),
+      class = "regatta_error_timeout"
+    )
+  })
   expect_identical(error$index, 2L)
   expect_true(file.exists(marker))
   expect_setequal(cluster_status(cluster)$pid, pids)
