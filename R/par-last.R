@@ -3,11 +3,7 @@ par_last <- function() {
 }
 
 par_replay <- function(run = par_last(), i = NULL) {
-  if (!inherits(run, "regatta_run")) {
-    must <- "the record of a run, as of `par_last()`"
-    if (is.null(the$last)) must <- paste0(must, " (there has been no run in this session)")
-    abort_argument("run", run, must)
-  }
+  check_run(run)
   i <- check_element(i, run)
   try <- if (run$control$retry_seed == "new") run$elements$try[[i]] else 1L
   rng_with(rng_element_seed(run$replay$base_seed, i, max(1L, try)), {

@@ -69,9 +69,8 @@ format_time <- function(x) {
 
 # All that was run, the tries that failed included, in the order of time.
 run_spans <- function(run) {
-  columns <- c("index", "worker", "pid", "start", "end", "try", "status")
-  last <- run$elements[columns]
-  earlier <- run$tries[columns]
+  last <- run$elements
+  earlier <- run$tries
   spans <- rbind(
     cbind(last, retried = rep(FALSE, nrow(last))),
     cbind(earlier, retried = rep(TRUE, nrow(earlier)))

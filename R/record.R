@@ -6,7 +6,7 @@ record_facts <- function(run) {
     mget(
       c(
         "task", "control", "n", "share", "seed", "status", "tries", "begun", "clock", "relay",
-        "tasks"
+        "tasks", "attended"
       ),
       envir = run, ifnotfound = list(NULL)
     ),
@@ -29,12 +29,12 @@ record_new <- function(run) {
   workers <- record_workers(run, elapsed)
   elements <- record_elements(run)
   tries <- record_tries(run)
-  ran <- table(factor(c(elements$pid, tries$pid), levels = workers$pid))
-  workers$elements <- as.integer(ran)
+  ran <- c(process_of(elements, workers), process_of(tries, workers))
+  workers$elements <- tabulate(ran, nrow(workers))
   structure(
     list(
       call = run$task$call, verb = run$task$verb, start = run$begun, elapsed = elapsed,
-      n = run$n, names = run$task$names, control = run$control,
+      n = run$n, names = run$task$names, attended = run$attended, control = run$control,
       executor = run$kind,
       cores = run$share, elements = elements, tries = tries, workers = workers,
       conditions = run$relay$counts, errors = run$errors, dump = first_dump(run$errors),
@@ -62,13 +62,21 @@ record_elements <- function(run) {
   )
 }
 
+# For each row the row of `workers` of the process that ran it: other hosts may have processes of the same number.
+process_of <- function(rows, workers) {
+  key <- function(table) table$worker * 2^31 + table$pid
+  match(key(rows), key(workers), incomparables = NA)
+}
+
 # Those that have joined.
 record_workers <- function(run, elapsed) {
   rows <- Filter(function(row) !is.na(row$pid) && row$exit != "not started", run$rows)
   pick <- function(field, type) vapply(rows, function(row) row[[field]], type)
   end <- pick("end", 0)
+  hosts <- pick("host", "")
+  hosts[is.na(hosts)] <- "localhost"
   data.frame(
-    worker = pick("worker", 0L), pid = pick("pid", 0L), start = pick("start", 0),
+    worker = pick("worker", 0L), host = hosts, pid = pick("pid", 0L), start = pick("start", 0),
     end = ifelse(is.na(end), elapsed, end), exit = pick("exit", ""),
     peak_memory = pick("peak_memory", 0)
   )
@@ -95,4 +103,12 @@ record_tries <- function(run) {
     status = factor(pick("status", ""), levels = states), bytes = pick("bytes", 0),
     cpu = pick("cpu", 0), peak_memory = pick("peak_memory", 0)
   )
+}
+
+check_run <- function(run, call = rlang::caller_env()) {
+  if (!inherits(run, "regatta_run")) {
+    must <- "the record of a run, as of `par_last()`"
+    if (is.null(the$last)) must <- paste0(must, " (there has been no run in this session)")
+    abort_argument("run", run, must, call)
+  }
 }

@@ -31,7 +31,7 @@ record_of <- function(seconds, workers = 2L, names = NULL, failed = integer(), h
       start = as.POSIXct("2013-01-02 03:04:05"), elapsed = elapsed, n = n, names = names,
       control = NULL, executor = "fork", cores = 1L, elements = elements, tries = tries,
       workers = data.frame(
-        worker = seq_len(workers), pid = 1000L + seq_len(workers), start = rep(0, workers),
+        worker = seq_len(workers), host = rep("localhost", workers), pid = 1000L + seq_len(workers), start = rep(0, workers),
         end = rep(elapsed, workers), exit = rep("stopped", workers),
         peak_memory = rep(2e8, workers), elements = tabulate(worker, workers)
       ),
