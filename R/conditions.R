@@ -39,12 +39,9 @@ cnd_header.regatta_error <- function(cnd, ...) {
   cnd[["message"]]
 }
 
-cnd_body.regatta_error <- function(cnd, ...) {
-  c(cnd[["body"]], cnd[["advice"]])
-}
-
+# rlang takes the field `body` as it is.
 cnd_footer.regatta_error <- function(cnd, ...) {
-  character()
+  c(cnd[["advice"]], character())
 }
 
 format.regatta_error <- function(x, ...) {

@@ -131,6 +131,12 @@ test_that("an uncaught error is shown whole and leaves no option changed", {
 test_that("rlang and testthat can show an error of ours", {
   e <- error_element(user_record(), 3, "c", 12345L)
   expect_match(rlang::cnd_message(e), "element 3 (\"c\") failed", fixed = TRUE)
+  # What to do next is there where rlang words the error, as in knitr, too.
+  advised <- with_advice(e)
+  expect_match(conditionMessage(advised), "par_replay(par_last(), 3)", fixed = TRUE)
+  for (line in strsplit(conditionMessage(advised), "\n", fixed = TRUE)[[1L]]) {
+    expect_match(rlang::cnd_message(advised), line, fixed = TRUE)
+  }
   expect_identical(nrow(e$trace), 3L)
   reporter <- testthat::SilentReporter$new()
   testthat::with_reporter(reporter, testthat::test_that("fails", {
