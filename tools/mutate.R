@@ -126,9 +126,13 @@ write_makevars <- function() {
   writeLines(c(lines, "CFLAGS = -O2", paste0(names, "FLAGS = -O1")), file.path(out, "Makevars"))
 }
 
-install <- function(place, log, configure = FALSE) {
+# How deep calls may be nested depends on whether they are byte code, as they are for users. Tests that look at that:
+of_byte_code <- "settings"
+
+# Byte code is made where one of `tests` needs it: it takes longer than it saves.
+install <- function(place, log, configure = FALSE, tests = character()) {
   run(file.path(R.home("bin"), "R"), c("CMD", "INSTALL", "--no-multiarch", "--no-docs",
-    "--no-byte-compile", "--no-test-load", "--no-staged-install", "--no-lock",
+    if (!any(tests %in% of_byte_code)) "--no-byte-compile", "--no-test-load", "--no-staged-install", "--no-lock",
     if (!configure) "--no-configure", paste0("--library=", place$lib), place$tree), log,
     env = c(sprintf("R_MAKEVARS_USER=%s", file.path(normalizePath(out), "Makevars")), "MAKEFLAGS=-j1", "CCACHE_NOHASHDIR=1"))
 }
@@ -308,7 +312,7 @@ try_mutant <- function(mutant, place, version) {
   installed <- FALSE
   for (name in test_names(mutant)) {
     if (needs_package(name) && !installed) {
-      if (install(place, file.path(logs, "install.log")) != 0L) {
+      if (install(place, file.path(logs, "install.log"), tests = test_names(mutant)) != 0L) {
         return(c(state = "unbuilt", by = "", what = "see install.log"))
       }
       installed <- TRUE
@@ -333,7 +337,7 @@ one_mutant <- function(mutant, place, version) {
     error = function(e) c(state = "error", by = "", what = conditionMessage(e)))
   if (found[["state"]] == "noticed") {
     # The tree of this place is whole again, and its library is made so.
-    if (needs_package(found[["by"]])) install(place, file.path(place$folder, "install.log"))
+    if (needs_package(found[["by"]])) install(place, file.path(place$folder, "install.log"), tests = found[["by"]])
     if (!passes_without(found[["by"]], place, version)) found[["state"]] <- "unsure"
   }
   row <- data.frame(id = mutant$Id, state = found[["state"]], by = found[["by"]],

@@ -18,7 +18,7 @@ captures_its_messages <- function(i) {
 # before Rscript, such as c("unshare", "-m"); `base` a folder that another user can reach.
 fault_start <- function(fun, args = list(), wrap = character(), env = character(),
                         base = tempdir()) {
-  list(args, env) # which may skip the test: not when the folder is there
+  list(args, wrap, env) # which may skip the test: not when the folder is there
   # processx draws the number of a process from the session's generator.
   withr::local_preserve_seed()
   dir <- tempfile("fault-", tmpdir = base)

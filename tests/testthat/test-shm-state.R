@@ -73,27 +73,27 @@ test_that("what is changed inside of a list, a data frame, an attribute or a slo
       h
     })
   )
+  routes <- shm_routes()
   for (kind in shm_kinds) {
     plain <- shm_example(kind)
     value <- shm_other(kind)
-    for (holder in names(holders)) {
+    cases <- expand.grid(by = c(names(pokes), "assign"), holder = names(holders), stringsAsFactors = FALSE)
+    sent <- Map(function(by, holder) {
       parts <- holders[[holder]]
-      for (by in c(names(pokes), "assign")) {
-        held <- shm_share(parts[[1L]](plain), min = 0)
-        inner <- parts[[2L]](held)
-        if (by %in% names(pokes)) {
-          pokes[[by]](inner, 3L, value)
-        } else {
-          inner[3L] <- value
-        }
-        held <- parts[[3L]](held, inner)
-        expected <- parts[[2L]](held)
-        expect_identical(expected[[3L]], value)
-        for (route in c("serialize", "handle", "map", "call")) {
-          got <- parts[[2L]](shm_routes()[[route]](held))
-          expect_identical(got, expected, info = paste(kind, holder, by, route))
-        }
-      }
+      held <- shm_share(parts[[1L]](plain), min = 0)
+      inner <- parts[[2L]](held)
+      if (by == "assign") inner[3L] <- value else pokes[[by]](inner, 3L, value)
+      parts[[3L]](held, inner)
+    }, cases$by, cases$holder)
+    inside <- function(held) unname(Map(function(one, holder) holders[[holder]][[2L]](one), held, cases$holder))
+    expected <- inside(sent)
+    for (one in expected) expect_identical(one[[3L]], value)
+    for (route in c("serialize", "handle")) {
+      expect_identical(inside(lapply(sent, routes[[route]])), expected, info = paste(kind, route))
+    }
+    # To fork takes more time than all the rest.
+    for (route in c("map", "call")) {
+      expect_identical(inside(routes[[route]](sent)), expected, info = paste(kind, route))
     }
   }
 })
@@ -134,11 +134,14 @@ test_that("a worker's and a node's changes come back, and nobody else sees them"
       v
     }
     environment(change) <- globalenv()
+    for (poke in pokes) {
+      got <- par_value(par_call(lapply(vectors, poke, 2L, value), .control = control))
+      for (one in got) expect_identical(one, expected, info = kind)
+    }
     for (origin in names(origins)) {
       x <- vectors[[origin]]
       got <- lapply(in_workers, function(one) one[[origin]])
       expect_identical(got, list(expected, expected), info = paste(kind, origin))
-      for (poke in pokes) expect_identical(par_value(par_call(poke(x, 2L, value), .control = control)), expected)
       expect_identical(parallel::clusterCall(cluster, change, x, value)[[1L]], expected)
       expect_identical(on_node[[origin]], expected, info = paste(kind, origin))
       expect_identical(x, plain, info = paste(kind, origin))
