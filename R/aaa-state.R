@@ -37,6 +37,7 @@ the$attached_names <- NULL # what attached_names() has found
 the$master <- NULL # of a node of a cluster, list(id, socket): its connection to the session and the socket of that
 the$ends_programs <- FALSE # whether it ends what elements have started when it ends itself
 the$settings <- NULL # of one that stands ready between runs, its options and the like as last looked at
+the$options_given <- character() # names of options of the session that it was started with
 # list(search, names): the search path without what the last run needed, and what of it attach_names() was given
 the$attached <- NULL
 

@@ -20,8 +20,7 @@ cluster_worker_hello <- function(probe, token) {
   near <- tryCatch(identical(rawToChar(unserialize(probe)), token), error = function(e) FALSE)
   cluster_reply(value = list(
     pid = Sys.getpid(), local = near, clock = .Call(ffi_clock), endian = .Platform$endian,
-    version = regatta_version(), cores = as.integer(workers_available()),
-    options = portable_options(options_take(whole = FALSE))
+    version = regatta_version(), cores = as.integer(workers_available())
   ))
 }
 

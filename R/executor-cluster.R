@@ -269,8 +269,7 @@ cluster_met <- function(pool, w, got) {
   if (!is.null(got$reply)) {
     facts <- got$reply$value
     facts$ahead <- if (facts$local) 0 else facts$clock - wire$told
-    wire$base <- settings_base(facts$options)
-    facts$options <- NULL
+    wire$base <- settings_base()
     wire$facts <- facts
     if (facts$local && !is.null(wire$pointer)) {
       .Call(ffi_cluster_wire_watch, wire$pointer, facts$pid)

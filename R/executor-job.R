@@ -86,7 +86,7 @@ job_set <- function(job) {
   if (length(job$attached) > 0L) attach_list(job$attached, attached_values)
   workspace_set(job$variables, job$locked, job$active)
   methods_set(job$registered)
-  set_options(job$settings$options)
+  session_options(job$settings$options)
   evaluator$unsent <- job$unsent
   rng_use(NULL, job$rng_kind)
   fork_worker_share(job)

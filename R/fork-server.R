@@ -129,6 +129,7 @@ fork_server_become <- function(config) {
   }
   set_locale(config$locale)
   set_options(config$options)
+  the$options_given <- names(config$options)
 }
 
 # In a worker that is a program of its own. What goes wrong before it is a worker is told to stderr, which is

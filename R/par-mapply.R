@@ -62,8 +62,7 @@ as_mappable <- function(x, length) {
 }
 
 mapply_lengths <- function(dots, call = rlang::caller_env()) {
-  shown <- mapply_shown(dots)
-  vapply(seq_along(dots), function(k) check_length(dots[[k]], shown[[k]], call), 0)
+  vapply(seq_along(dots), function(k) check_length(dots[[k]], mapply_shown(dots)[[k]], call), 0)
 }
 
 # How the further arguments are called in messages.

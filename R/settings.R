@@ -43,32 +43,28 @@ settings_locale <- function() {
   )
 }
 
-# What the settings of the session are compared with, for workers that have had these `options` from the
-# beginning, and all else as the session had it when this was called. An environment, since what was found
-# is remembered.
-settings_base <- function(options = NULL) {
+# What the settings of the session are compared with, for workers that have had them as the session had when this was
+# called. An environment, since what was found is remembered.
+settings_base <- function() {
   base <- new.env(parent = emptyenv())
   base$settings <- settings_take(whole = FALSE)
   base$environment <- base$settings$environment
   base$had <- environment_variables(base$environment)
   base$variables <- character()
-  base$options <- options
-  if (is.null(options)) {
-    base$options <- portable_options(base$settings$options)
-    base$seen <- base$settings$options
-  }
-  base$changed <- list()
+  base$seen <- base$settings$options
+  base$options <- portable_options(base$seen)
   base
 }
 
-# For settings_set() in a worker: what it has to change to be as the session was when `now` was taken; NULL if nothing.
-# What is not on this machine has directories, variables and locales of its own.
+# For settings_set() and session_options() in a worker: all options that it can have, and of the rest what it has to
+# change to be as the session was when `now` was taken. What is not on this machine has directories, variables and
+# locales of its own.
 settings_since <- function(base, near, now = settings_take(whole = FALSE)) {
   if (!identical(now$options, base$seen)) {
     base$seen <- now$options
-    base$changed <- changes(base$options, portable_options(base$seen))
+    base$options <- portable_options(base$seen)
   }
-  changed <- if (length(base$changed) > 0L) list(options = base$changed)
+  changed <- list(options = base$options)
   if (!near) {
     return(changed)
   }
@@ -156,6 +152,14 @@ set_locale <- function(locale) {
       suppressWarnings(Sys.setlocale(category, locale[[category]]))
     }
   }
+}
+
+# In a worker: for a call each of the session's options is as there, whoever has set it here, and those that the worker
+# was started with are gone if they are there. Others are the worker's own.
+session_options <- function(theirs) {
+  known <- union(names(theirs), the$options_given)
+  own <- options_take()
+  set_options(changes(own[names(own) %in% known], theirs))
 }
 
 set_options <- function(values) {

@@ -192,6 +192,39 @@ test_that("a map has the options of the session, on this machine also directory,
   expect_identical(lapply(places, parallel::clusterCall, look), before)
 })
 
+test_that("options are those of the session in a call, from the first one on, and what it has not is the worker's", {
+  withr::local_options(rg.both = "session", rg.gone = "session", digits = 6)
+  begun <- list(psock = cluster_start(1L))
+  if (!is.null(started$agent)) begun$agent <- shell_cluster_start(1)
+  fresh <- c(list(local = cluster_local(1L, packages = "tools")), lapply(begun, `[[`, "cluster"))
+  withr::defer({
+    for (one in begun) one$stop()
+    parallel::stopCluster(fresh$local)
+  })
+  look <- function(i) unlist(options("digits", "rg.both", "rg.own"))
+  environment(look) <- globalenv()
+  for (place in names(fresh)) {
+    there <- fresh[[place]]
+    seen <- function() par_lapply(1, look, .on = there, .control = on_local())[[1L]]
+    told <- function() parallel::clusterCall(there, look, 1)[[1L]]
+    for (round in 1:2) { # the first call, and a later one
+      parallel::clusterCall(there, function(round) options(digits = 3L, rg.both = "worker", rg.own = round), round)
+      expect_identical(seen(), c(digits = "6", rg.both = "session", rg.own = as.character(round)), label = place)
+      expect_identical(told(), c(digits = "3", rg.both = "worker", rg.own = as.character(round)), label = place)
+    }
+    withr::with_options(
+      list(digits = 9L, rg.own = "session"),
+      expect_identical(seen(), c(digits = "9", rg.both = "session", rg.own = "session"), label = place)
+    )
+    expect_identical(seen()[["rg.own"]], "2", label = place)
+  }
+  # What the session had when it started workers and has no more.
+  withr::local_options(rg.gone = NULL)
+  for (place in fresh) {
+    expect_identical(par_lapply(1, function(i) getOption("rg.gone"), .on = place, .control = on_local()), list(NULL))
+  }
+})
+
 test_that("what an element sets goes with its call, also where a package is loaded meanwhile; what that sets stays", {
   for (place in places) {
     loads <- function(i, lib) {
