@@ -13,7 +13,9 @@ sendData.regatta_node <- function(node, data) {
   }
   bytes <- send_handles(TRUE, to_bytes(data))
   failed <- .Call(ffi_fork_stand_send, state$stand, node$rank, bytes)
-  if (failed != 0L) {
+  if (failed == device_busy) {
+    abort_node(node$rank, "it is at a call, map or stream that is under way", advice_busy)
+  } else if (failed != 0L) {
     abort_node(node$rank, .Call(ffi_system_message, failed))
   }
   invisible()
@@ -41,9 +43,9 @@ node_value <- function(got) {
   unserialize(got[[2L]])
 }
 
-abort_node <- function(rank, reason) {
-  message <- sprintf("worker %d of this cluster cannot be used: %s.", rank, reason)
-  signal_error(new_error("regatta_error_node", message, worker = rank, reason = reason))
+abort_node <- function(rank, reason, advice = NULL) {
+  message <- paste(c(sprintf("worker %d of this cluster cannot be used: %s.", rank, reason), advice), collapse = " ")
+  signal_error(new_error("regatta_error_node", message, worker = rank, reason = reason, call = call_of_parallel()))
 }
 
 closeNode.regatta_node <- function(node) invisible()

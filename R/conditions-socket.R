@@ -54,10 +54,11 @@ error_crypto <- function(call = NULL) {
 }
 
 # `place` of the node in its cluster.
-error_node_lost <- function(number, pid, host, place, reason) {
+error_node_lost <- function(number, pid, host, place, reason, call = NULL) {
   who <- sprintf("node %d (process %s on %s)", number, format_pid(pid), host)
   new_error(
     "regatta_error_socket", sprintf("%s is lost: %s", who, reason),
-    kind = "lost", errno = NA_integer_, reason = reason, node = place, pid = pid
+    kind = "lost", errno = NA_integer_, reason = reason, node = place, pid = pid,
+    call = call
   )
 }

@@ -85,6 +85,20 @@ call_under_way <- function() {
   }
 }
 
+# The outermost of the functions of package parallel that have led here; NULL if none has.
+call_of_parallel <- function() {
+  call <- NULL
+  for (k in rev(seq_len(sys.nframe()))) {
+    home <- topenv(environment(sys.function(k)))
+    if (identical(home, asNamespace("parallel"))) {
+      call <- sys.call(k)
+    } else if (!is.null(call) && !isBaseNamespace(home)) {
+      break
+    }
+  }
+  call
+}
+
 abort_argument <- function(argument, value, must, call = rlang::caller_env(), advice = NULL) {
   message <- sprintf("`%s` must be %s, not %s.", argument, must, describe_value(value))
   if (is.environment(call)) {

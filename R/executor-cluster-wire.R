@@ -366,6 +366,6 @@ wire_yield <- function(wire, farewell) {
     if (!is.null(wire$busy)) wire_retire(wire, "its cluster was stopped")
     if (!is.null(wire$pointer)) .Call(ffi_cluster_wire_part, wire$pointer)
   } else if (!is.null(wire$out)) {
-    stop(error_node(wire))
+    stop(error_node(wire, call_of_parallel()))
   }
 }

@@ -22,10 +22,7 @@ new_executor.regatta_cluster <- function(on, plan) {
       starts$pids <- c(starts$pids, executor$pid(worker))
     }
   }
-  executor$advice <- paste(
-    "A worker that is at a call is free when `par_value()` has its value, those of a stream are at its end;",
-    "`regatta_info()` tells the limits of processes, open files and memory."
-  )
+  executor$advice <- paste(advice_busy, "`regatta_info()` tells the limits of processes, open files and memory.")
   end <- executor$stop
   executor$stop <- function() {
     packed <<- NULL # what the workers had by handle
@@ -33,6 +30,11 @@ new_executor.regatta_cluster <- function(on, plan) {
   }
   executor
 }
+
+# EBUSY, on all systems.
+device_busy <- 16L
+
+advice_busy <- "A worker that is at a call is free when `par_value()` has its value, those of a stream are at its end."
 
 # Returns what must be kept as long as workers may read it.
 pool_code <- function(pool, plan, base) {
@@ -54,7 +56,7 @@ pool_attach <- function(pool, workers, places, members) {
     if (got[[1L]] > 0L) {
       event_joined(workers[[k]], got[[1L]], time = time)
     } else {
-      reason <- if (got[[2L]] != pool_busy) {
+      reason <- if (got[[2L]] != device_busy) {
         .Call(ffi_system_message, got[[2L]])
       } else if (k == 1L) {
         "all of this cluster are at calls, maps or streams that are under way"
@@ -63,9 +65,6 @@ pool_attach <- function(pool, workers, places, members) {
     }
   })
 }
-
-# EBUSY, on all systems.
-pool_busy <- 16L
 
 # A worker that cannot load what the run needs says why; others would find the same. With the server all
 # workers have gone.

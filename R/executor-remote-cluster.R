@@ -74,7 +74,8 @@ remote_value <- function(pool, node, place) {
 
 abort_remote <- function(node, place, reason) {
   seat <- node$pool$seats[[node$rank]]
-  signal_error(error_node_lost(node$rank, seat_pid(seat), remote_name(seat$host), place, reason))
+  host <- remote_name(seat$host)
+  signal_error(error_node_lost(node$rank, seat_pid(seat), host, place, reason, call_of_parallel()))
 }
 
 remote_name <- function(host) if (is.null(host$facts)) host$name else host$facts$host

@@ -282,7 +282,18 @@ test_that("what has all workers of a cluster is named", {
     }
   )
   expect_identical(conditionCall(told), quote(par_lapply(3, identity, .on = cl, .control = on_local())))
-  expect_identical(par_value(handle), 1)
+  stream <- NULL
+  for (under_way in c("call", "stream")) {
+    if (under_way == "stream") {
+      expect_identical(par_value(handle), 1)
+      stream <- par_stream(1:2, identity, .on = cl, .control = on_local())
+    }
+    told <- expect_error(parallel::clusterApply(cl, 1:2, identity), class = "regatta_error_node")
+    expect_match(conditionMessage(told), "worker 1 .*: it is at a call, map or stream that is under way. .*par_value")
+    expect_identical(conditionCall(told), quote(parallel::clusterApply(cl, 1:2, identity)))
+  }
+  expect_identical(lapply(1:2, function(i) par_next(stream)), list(1L, 2L))
+  expect_identical(parallel::clusterApply(cl, 1:2, identity), list(1L, 2L))
   expect_identical(par_value(par_call(2, .on = cl, .control = on_local())), 2)
 })
 

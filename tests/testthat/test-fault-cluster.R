@@ -219,6 +219,7 @@ test_that("a node that does not come back is out of service, and everybody is to
     told <- expect_error(call(), class = "regatta_error_node")
     expect_match(conditionMessage(told), "^node [12] \\(localhost, pid [0-9]+\\) of the cluster")
     expect_match(conditionMessage(told), "stopCluster")
+    expect_identical(conditionCall(told), body(call))
   }
   warned <- expect_warning(
     got <- par_lapply(1:4, identity, .on = cl, .control = on_cluster()),
