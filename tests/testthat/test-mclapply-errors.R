@@ -164,6 +164,21 @@ test_that("after the first error the rest is not run, and says so", {
   expect_lte(length(list.files(dir)), 3L)
 })
 
+test_that("without prescheduling no element waits behind another one of its worker", {
+  dir <- withr::local_tempdir()
+  got <- mclapply(1:40, function(i) {
+    others <- file.path(dir, 22:40)
+    if (i == 21L) {
+      # After twenty fast ones a worker would have taken some of these as well.
+      until <- Sys.time() + 30
+      while (!all(file.exists(others)) && Sys.time() < until) Sys.sleep(0.01)
+      return(all(file.exists(others)))
+    }
+    file.create(file.path(dir, i))
+  }, mc.preschedule = FALSE, mc.cores = 2, mc.progress = FALSE)
+  expect_identical(unlist(got), rep(TRUE, 40L))
+})
+
 test_that("a long element is ended when another has failed", {
   marker <- withr::local_tempfile()
   expect_error(map(1:2, function(i) {

@@ -143,6 +143,24 @@ test_that("a script's failure writes nothing unless a file is named", {
   expect_match(got$collected, "collected.rds\"))", fixed = TRUE)
 })
 
+test_that("where a dump cannot be written that of an earlier failure is not taken for it", {
+  path <- withr::local_tempfile()
+  saveRDS("earlier", path)
+  # What it is written to before it gets its name.
+  part <- sprintf("%s.%d.part", path, Sys.getpid())
+  dir.create(part)
+  withr::defer(unlink(part, recursive = TRUE))
+  expect_warning(
+    failed <- tryCatch(
+      par_lapply(1:2, function(i) stop("later"), .control = two_workers(dump = "partial", dump_file = path)),
+      error = identity
+    ),
+    "cannot write the crash dump", class = "regatta_warning_dump"
+  )
+  expect_no_match(conditionMessage(failed), basename(path), fixed = TRUE)
+  expect_identical(readRDS(path), "earlier")
+})
+
 test_that("an error cancels what has not been run and what is running", {
   dir <- withr::local_tempdir()
   err <- expect_error(

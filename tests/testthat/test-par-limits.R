@@ -142,6 +142,17 @@ test_that("memory below its limit ends nothing", {
   expect_identical(got, rep(list(5e6), 4L))
 })
 
+test_that("what the session holds itself counts for no element", {
+  skip_unless_linux()
+  if (memory_available() < 2e9) skip("less than 2 GB of memory available")
+  held <- rep(1, 4e7) # 320 MB
+  got <- collect(1:4, function(i) {
+    Sys.sleep(0.2) # so that it is looked at
+    length(held)
+  }, memory = "200MB")
+  expect_identical(got, rep(list(40000000L), 4L))
+})
+
 test_that("a limit reached under errors = \"stop\" is the error of the run", {
   err <- expect_error(
     par_lapply(1:4, function(i) if (i == 1L) Sys.sleep(300) else i,

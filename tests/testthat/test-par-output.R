@@ -383,6 +383,19 @@ test_that("stdout of UTF-8 and embedded long lines is relayed byte for byte", {
   expect_true(paste0("1: ", long) %in% printed$stdout)
 })
 
+test_that("bytes that no string can hold are left out, and each line stays its element's", {
+  skip_unless_linux()
+  write <- function(i) {
+    system("printf 'a\\000b\\nc\\000'")
+    i
+  }
+  for (mode in c("relay", "capture")) {
+    out <- capture.output(got <- par_lapply(1:4, write, .control = two_workers(stdout = mode, batch = 1L)))
+    expect_identical(got, as.list(1:4))
+    expect_identical(sort(out), sort(paste0(rep(1:4, each = 2L), c(": ab", ": c"))))
+  }
+})
+
 test_that("messages that an element captures are its own, and so are warnings that R writes at once", {
   cl <- local_cluster(1L)
   withr::local_options(warn = 1)

@@ -32,6 +32,11 @@ test_that("no more than `ahead` bytes wait", {
   }
 })
 
+test_that("results that are larger than `ahead`, the first one too, come one by one", {
+  stream <- par_stream(1:4, function(i) rep(as.double(i), 2e5), ahead = 1000, .control = two_workers())
+  expect_identical(take_all(stream), lapply(1:4, function(i) rep(as.double(i), 2e5)))
+})
+
 test_that("an error ends the stream, or is a value of it", {
   fails <- function(i) if (i == 3) stop("three") else i
   stream <- par_stream(1:10, fails, .control = two_workers())
