@@ -58,6 +58,7 @@ run_new <- function(task, on, control, seed = task_base(task, control), attended
   run$active <- run$places
   run$begun <- Sys.time()
   run$clock <- .Call(ffi_clock)
+  run$cpu <- cpu_of_session()
   run$attended <- attended
   run$oom_kills <- list()
   run$relay <- relay_new(control, task$names)

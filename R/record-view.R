@@ -98,12 +98,14 @@ work_line <- function(work) {
 
 summary.regatta_run <- function(object, ...) {
   spans <- run_spans(object)
+  shares <- run_shares(object, spans, run_phases(object, spans))
   structure(
     list(
       call = run_call(object), headline = run_headline(object), n = object$n,
       status = status_counts(object$elements$status), retried = nrow(object$tries),
       work = run_work(object, spans), times = element_times(object),
       bytes = sum(object$elements$bytes, na.rm = TRUE),
+      shares = shares, session = object$session, advice = run_advice(object, spans, shares),
       cpu = element_cpu(object), memory = element_memory(object),
       workers = worker_table(object, spans),
       slowest = slowest_elements(object), failed = failed_elements(object),
@@ -182,6 +184,8 @@ format.summary.regatta_run <- function(x, ..., most = 10L) {
     x$call, x$headline, "",
     "Elements", paste0("  ", summary_elements(x)), "",
     if (nrow(x$workers) > 0L) c("Workers", paste0("  ", summary_workers(x)), ""),
+    if (x$work$workers > 0L && x$work$elapsed > 0) c("Where the time went", paste0("  ", share_lines(x)), ""),
+    if (length(x$advice) > 0L) c("What would have been better", paste0("  ", wrap_lines(x$advice)), ""),
     if (nrow(x$slowest) > 1L) c("Slowest", paste0("  ", element_lines(x$slowest)), ""),
     if (nrow(x$failed) > 0L) {
       c("Failed", paste0("  ", element_lines(x$failed, most, status = TRUE)), "")
@@ -226,6 +230,29 @@ summary_workers <- function(x, most = 16L) {
     table_lines(text),
     if (nrow(table) > most) sprintf("and %d more", nrow(table) - most)
   )
+}
+
+share_lines <- function(x) {
+  shown <- x$shares[x$shares$seconds > 0, ]
+  what <- c(
+    "start-up" = "until a worker's first element", transfer = "between elements",
+    idle = "while others were still at work", "after the last element" = "values taken, workers ended",
+    "no worker" = "places without one"
+  )
+  note <- what[shown$part]
+  text <- data.frame(
+    part = shown$part, seconds = vapply(shown$seconds, format_time, ""),
+    share = sprintf("%.0f%%", 100 * shown$share), note = unname(ifelse(is.na(note), "", note))
+  )
+  c(
+    sprintf("%s of %s", format_time(x$work$workers * x$work$elapsed), count_of(x$work$workers, "worker", "workers")),
+    table_lines(text, header = FALSE, left = c("part", "note")),
+    if (!is.null(x$session)) sprintf("the session itself worked for %s", format_time(x$session))
+  )
+}
+
+wrap_lines <- function(text) {
+  unlist(lapply(text, strwrap, width = 100L, exdent = 2L), use.names = FALSE)
 }
 
 peak_text <- function(bytes) {

@@ -12,10 +12,12 @@ record_facts <- function(run) {
     ),
     list(
       rows = run$workers$rows, elapsed = .Call(ffi_clock) - run$clock,
-      kind = run$executor$kind, errors = run_errors(run)
+      kind = run$executor$kind, errors = run_errors(run), session = cpu_of_session() - run$cpu
     )
   )
 }
+
+cpu_of_session <- function() sum(proc.time()[1:2])
 
 # Tables are made when somebody looks at them. Until then the promise keeps the variables of this
 # function, which must not reach the values.
@@ -35,6 +37,7 @@ record_new <- function(run) {
     list(
       call = run$task$call, verb = run$task$verb, start = run$begun, elapsed = elapsed,
       n = run$n, names = run$task$names, attended = run$attended, control = run$control,
+      session = if (isTRUE(run$attended)) run$session,
       executor = run$kind,
       cores = run$share, elements = elements, tries = tries, workers = workers,
       conditions = run$relay$counts, errors = run$errors, dump = first_dump(run$errors),

@@ -1,16 +1,16 @@
 # A record as the driver makes it, without a run. Elements of the given lengths in seconds go to
-# whichever worker is free first.
+# whichever worker is free first, with a `lag` before each.
 record_of <- function(seconds, workers = 2L, names = NULL, failed = integer(), how = "error",
-                      retried = integer()) {
+                      retried = integer(), lag = 0.001) {
   states <- c("done", "error", "death", "timeout", "cancelled", "pending")
   n <- length(seconds)
-  free <- rep(0.001, workers)
+  free <- rep(lag, workers)
   worker <- integer(n)
   start <- numeric(n)
   for (i in seq_len(n)) {
     worker[[i]] <- which.min(free)
     start[[i]] <- free[[worker[[i]]]]
-    free[[worker[[i]]]] <- start[[i]] + seconds[[i]] + 0.001
+    free[[worker[[i]]]] <- start[[i]] + seconds[[i]] + lag
   }
   status <- rep("done", n)
   status[failed] <- how
