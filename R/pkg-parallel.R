@@ -6,8 +6,9 @@ parallel_hook <- function() {
   setHook(packageEvent("parallel", "onLoad"), function(...) parallel_register())
 }
 
+# R's own takes any object of that name for a registration, `regatta` of this package when it is attached, and warns.
 parallel_register <- function(register = parallel_registers()) {
-  if (!is.null(register) && !"regatta" %in% register()) register("regatta", parallel_starter_of)
+  if (!is.null(register) && !"regatta" %in% register()) suppressWarnings(register("regatta", parallel_starter_of))
 }
 
 # There is no way to take a type out of the register, and to register it again is a warning: one that was made by this

@@ -35,6 +35,30 @@ test_that("the type is registered once, for workers here and on hosts", {
   end_servers()
 })
 
+test_that("to register the type where objects of the package are attached is no warning", {
+  # As R's own: any object of that name is taken for a registration.
+  attached <- list2env(list(regatta = function() "the plan of package future"))
+  starters <- new.env(parent = attached)
+  register <- function(type, starter) {
+    if (missing(type)) {
+      return(names(starters))
+    }
+    if (exists(type, starters)) warning("replacing registration")
+    assign(type, starter, starters)
+  }
+  expect_no_warning(parallel_register(register))
+  expect_named(starters, "regatta")
+  got <- fault_run(function() {
+    options(warn = 2)
+    loaded <- isNamespaceLoaded("parallel")
+    loadNamespace("parallel")
+    list(loaded, is.function(regatta))
+  })
+  # A hook that fails is told of there, and ends nothing.
+  expect_identical(got$value, list(FALSE, TRUE))
+  expect_identical(got$stderr, character())
+})
+
 test_that("a type that was registered before the namespace was unloaded makes clusters of the one that is loaded", {
   got <- fault_run(function() {
     kept <- NULL
