@@ -26,11 +26,14 @@ check_seconds <- function(x, argument, zero = FALSE, call = rlang::caller_env())
   as.double(x)
 }
 
-check_bytes <- function(x, argument, zero = FALSE, call = rlang::caller_env()) {
+check_bytes <- function(x, argument, zero = FALSE, null = FALSE, call = rlang::caller_env()) {
+  if (null && is.null(x)) {
+    return(NULL)
+  }
   bytes <- parse_bytes(x)
   if (is.na(bytes) || bytes < 0 || (bytes == 0 && !zero)) {
     sign <- if (zero) "a" else "a positive"
-    must <- paste(sign, "number of bytes or a size such as \"2GB\" or \"512MiB\"")
+    must <- paste0(sign, " number of bytes or a size such as \"2GB\" or \"512MiB\"", if (null) ", or `NULL`")
     abort_argument(argument, x, must, call = call)
   }
   bytes

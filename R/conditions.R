@@ -479,6 +479,19 @@ message_stopped <- function(worker, row) {
   new_message("regatta_message_stopped", message, worker = worker, pid = row$pid, host = row$host)
 }
 
+message_put_back <- function(index, name, seconds, bytes, room, total, most) {
+  message <- sprintf(
+    paste0(
+      "Memory is short, %s of %s are left: %s, the youngest under way, was put back after %s with %s and runs ",
+      "again when there is room; no more than %d at a time for now. What it has done so far is done a second time then: with ",
+      "fewer `workers` it need not be."
+    ),
+    format_bytes(room), format_bytes(total), format_element(index, name), format_seconds(seconds), format_bytes(bytes),
+    as.integer(most)
+  )
+  new_message("regatta_message_put_back", message, index = as.integer(index), room = room, total = total, most = most)
+}
+
 message_pool <- function(host) {
   message <- paste0(
     "Workers come from a fork server: ", host, " is not to be forked. They do not inherit the session; what the ",

@@ -194,6 +194,11 @@ checkpoint_tell <- function(run, event) {
   }
 }
 
+# What a try has told that is run again as if it had not been.
+checkpoint_untell <- function(run, index) {
+  if (!is.null(run$checkpoint)) run$checkpoint$told[[as.character(index)]] <- NULL
+}
+
 # Values have arrived: `event` is as it comes from the executor. If Ctrl-C comes in between, all of them are written
 # again when the run is closed. This is done for every element, while workers may want the processor.
 checkpoint_keep <- function(run, event) {

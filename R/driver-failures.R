@@ -66,11 +66,14 @@ take_death <- function(run, event, row, index) {
   turned_take(run, index)
   ended <- run$ending[[as.character(index)]]
   run$ending[[as.character(index)]] <- NULL
-  if (is.null(ended)) {
-    fail(run, index, "death", death_error(run, event, row), event)
-  } else {
-    fail(run, index, "timeout", limit_error(run, index, event$pid, event$try, ended), event)
+  if (!is.null(ended)) {
+    return(fail(run, index, "timeout", limit_error(run, index, event$pid, event$try, ended), event))
   }
+  if (memory_ended(run, event$worker)) {
+    return(put_back(run, index, event))
+  }
+  cnd <- death_error(run, event, row)
+  if (memory_lost(run, event, cnd$oom)) put_back(run, index, event) else fail(run, index, "death", cnd, event)
 }
 
 # A worker that dies before it begins anything costs no element, so nothing else would end a run
@@ -92,7 +95,8 @@ death_error <- function(run, event, row) {
   host <- worker_host(row)
   kills <- c(run$oom_kills[[host]], event$oom)
   oom <- if (length(kills) < 2L || any(kills < 0)) NA else kills[[2L]] > kills[[1L]]
-  run$oom_kills[[host]] <- event$oom
+  # Of several that were killed at once each is one of those that the system has counted.
+  run$oom_kills[[host]] <- if (isTRUE(oom)) kills[[1L]] + 1 else event$oom
   backtrace <- order_backtrace(strsplit(event$backtrace, "\n", fixed = TRUE)[[1L]])
   error_death(
     event$index, element_name(run, event$index), event$pid, event$try,

@@ -50,7 +50,8 @@ workers_count <- function(run) length(workers_alive(run))
 # Those that may begin something now.
 workers_idle <- function(run) {
   idle <- workers_in(run, "idle")
-  idle[workers_field(run, "worker", 0L)[idle] <= run$active]
+  places <- workers_field(run, "worker", 0L)[idle]
+  idle[places <= run$active & !memory_holds(run, places)]
 }
 
 workers_start <- function(run, places) {
@@ -127,7 +128,7 @@ take_ready <- function(run, event) {
   }
   row$state <- "idle"
   row$heard <- .Call(ffi_clock)
-  if (is.finite(run$control$memory)) row$base <- run$executor$measure(id, "memory")
+  if (is.finite(run$control$memory) || !is.null(run$memory)) row$base <- run$executor$measure(id, "memory")
   run$workers$rows[[id]] <- row
   host <- worker_host(row)
   if (is.null(run$oom_kills[[host]])) {
@@ -202,7 +203,7 @@ workers_suffice <- function(run) {
 
 # A worker that has left has a place to be filled as long as there is work for it.
 worker_replace <- function(run, place) {
-  if (run$stopping || run$done >= run$n || place > run$active) {
+  if (run$stopping || run$done >= run$n || place > run$active || memory_holds(run, place)) {
     return(invisible())
   }
   workers_start(run, place)
@@ -230,7 +231,7 @@ take_left <- function(run, event) {
     index = begun$index, worker = id, start = begun$start, peak = event$element_peak,
     end = if (is.null(begun$end)) .Call(ffi_clock) else begun$end
   ))
-  if (length(begun$index) == 0L) count_idle_death(run, event, row)
+  if (length(begun$index) == 0L && !memory_ended(run, id)) count_idle_death(run, event, row)
   for (index in begun$index) {
     take_death(run, event, row, index)
   }

@@ -66,6 +66,7 @@ run_new <- function(task, on, control, seed = task_base(task, control), attended
     n = task$n, workers = run$places, control = checkpoint_control(control), seed = run$seed, share = run$share,
     loop = task$loop, replay = task$replay, limited = limits_any(run), attended = attended
   ))
+  run$memory <- memory_new(run)
   on.exit()
   run
 }
@@ -162,7 +163,7 @@ run_drive <- function(run, until = Inf, settled = function() run$done >= run$n) 
     queue_feed(run)
     left <- until - .Call(ffi_clock)
     wait <- min(
-      limits_wait(run), workers_wait(run), checkpoint_wait(run), left,
+      limits_wait(run), memory_wait(run), workers_wait(run), checkpoint_wait(run), left,
       if (run$stopping) run$stop_until - .Call(ffi_clock)
     )
     events <- run$executor$poll(max(0, wait))
@@ -171,6 +172,7 @@ run_drive <- function(run, until = Inf, settled = function() run$done >= run$n) 
       run_take(run, event)
     }
     limits_enforce(run)
+    memory_watch(run)
     workers_watch(run)
     checkpoint_tend(run)
     progress_update(run$progress, run$done, run$failed)

@@ -50,6 +50,8 @@ fork_pool_executor <- function(pool, kind, begin, look) {
     },
     withdraw = function(first) .Call(ffi_fork_pool_withdraw, pool, first),
     limit = function(places) .Call(ffi_fork_pool_limit, pool, as.integer(places)),
+    hold = function(places) .Call(ffi_fork_pool_hold, pool, as.integer(places)),
+    available = available_here,
     running = function() .Call(ffi_fork_pool_running, pool),
     interrupt = function(worker, element) .Call(ffi_fork_pool_interrupt, pool, worker, element),
     signal = function(worker, number) .Call(ffi_fork_pool_signal, pool, worker, number),

@@ -35,6 +35,7 @@
 #   submit(elements, tries)   appends to the queue
 #   withdraw(first)           leaves none in the queue but elements up to `first`: the run is about to end
 #   limit(places)             workers at places above that take nothing more
+#   hold(places)              workers at these places take nothing more, until it is called again
 #
 # and where they apply
 #
@@ -44,6 +45,9 @@
 #   admit(worker, share)   the driver takes a worker that has joined: it is given what the run needs, and
 #                   so many cores. The event `ready` or `left` follows. Without this function a worker is
 #                   ready when it has joined
+#   available()     memory for all workers together, c(available, total, stalled): what may still be taken, the whole
+#                   (bytes), and how long processes have waited for memory so far (seconds, NA: not known). Only where
+#                   they share it, and where start() replaces one that was ended
 #   min_workers     how many must start, 1 if it is not there
 #   patience        seconds within which a worker is to be ready; one that is not and can be sent signals is ended
 #   awaits()        why those that are starting are not ready yet, as text
@@ -68,10 +72,12 @@
 #   left        signal, status (NA: not known), peak (bytes), oom (as "oom_kills" above), backtrace, lost (of
 #               one whose end nobody has seen: why, as text); vectors index, try, start, end of the elements
 #               that it had begun and whose end has not been told: without them the driver goes by what it has
-#               given to the worker. `reason` (text) of one that was never ready, or is of no use to this run
+#               given to the worker; element_peak, their largest resident set (bytes). `reason` (text) of one that was
+#               never ready, or is of no use to this run
 #   heartbeat   it is alive
-#   ended       vectors index, try, start, end (seconds of this session's monotonic clock), bytes, and
-#               either `values`, a list, or, of a single element, `error` (of capture_error()), or `alike`, a list:
+#   ended       vectors index, try, start, end (seconds of this session's monotonic clock), bytes, where it is
+#               measured cpu (seconds of processor time) and peak (largest resident set meanwhile, bytes), and either
+#               `values`, a list, or, of a single element, `error` (of capture_error()), or `alike`, a list:
 #               errors that differ from an earlier one of their worker in the message alone, c(number, message),
 #               where that one has the number. `worker` is a vector, too: ends of several workers may be one event
 #   condition   vector index, kind ("message", "warning", "condition"), cnd, a list: of one kind, in their order
@@ -116,6 +122,11 @@ event_not_started <- function(worker, reason, host = NULL) {
 # Seconds after which the start of a worker, or a command that is to bring one, is taken to hang, by the time that the
 # user gives to a cluster to start: who is slow does not hang.
 start_patience <- function(timeout) max(60, 3 * timeout)
+
+# available() for workers of this machine, or of the one that the folder `root` stands for.
+available_here <- function(root = "") {
+  stats::setNames(.Call(ffi_memory_available, root), c("available", "total", "stalled"))
+}
 
 # measure() for workers of this machine.
 measure_here <- function(pid, what) {

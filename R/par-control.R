@@ -11,6 +11,7 @@ par_control <- function(...,
                         timeout = Inf,
                         cpu_timeout = Inf,
                         memory = Inf,
+                        memory_budget = NULL,
                         seed = TRUE,
                         stdout = "relay",
                         stderr = "relay",
@@ -60,6 +61,7 @@ checked_control <- function(given, call) {
     timeout = check_seconds(given$timeout, "timeout", call = call),
     cpu_timeout = check_seconds(given$cpu_timeout, "cpu_timeout", call = call),
     memory = check_bytes(given$memory, "memory", call = call),
+    memory_budget = check_bytes(given$memory_budget, "memory_budget", null = TRUE, call = call),
     seed = check_seed(given$seed, "seed", call),
     stdout = choice("stdout", streams),
     stderr = choice("stderr", streams),
@@ -170,7 +172,7 @@ print.regatta_control <- function(x, ...) {
 }
 
 format_setting <- function(name, value) {
-  if (name %in% c("memory", "shm_min", "share_min") && is.finite(value)) {
+  if (name %in% c("memory", "memory_budget", "shm_min", "share_min") && is.finite(value)) {
     return(format_bytes(value))
   }
   if (name %in% c("timeout", "cpu_timeout") && is.finite(value)) {

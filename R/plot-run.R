@@ -30,7 +30,7 @@ plot.regatta_run <- function(x, ..., labels = NULL, main = NULL, sub = NULL) {
 status_colours <- function() {
   c(
     done = "#0072B2", error = "#D55E00", death = "#000000", timeout = "#E69F00",
-    cancelled = "#999999", pending = "#CC79A7"
+    cancelled = "#999999", pending = "#CC79A7", "put back" = "#009E73"
   )
 }
 

@@ -13,7 +13,8 @@ format.regatta_run <- function(x, ...) {
     run_headline(x),
     paste0(
       if (length(status) > 0L) join_counts(status) else "nothing to do",
-      if (nrow(x$tries) > 0L) sprintf("; %s", count_of(nrow(x$tries), "failed try", "failed tries"))
+      if (failed_tries(x) > 0L) sprintf("; %s", count_of(failed_tries(x), "failed try", "failed tries")),
+      if (put_backs(x) > 0L) sprintf("; %s put back for want of memory", count_of(put_backs(x), "try", "tries"))
     ),
     if (work$workers > 0L && work$busy > 0) work_line(work),
     if (length(x$errors) > 0L) {
@@ -102,7 +103,8 @@ summary.regatta_run <- function(object, ...) {
   structure(
     list(
       call = run_call(object), headline = run_headline(object), n = object$n,
-      status = status_counts(object$elements$status), retried = nrow(object$tries),
+      status = status_counts(object$elements$status), retried = failed_tries(object),
+      put_back = put_backs(object),
       work = run_work(object, spans), times = element_times(object),
       bytes = sum(object$elements$bytes, na.rm = TRUE),
       shares = shares, session = object$session, advice = run_advice(object, spans, shares),
@@ -114,6 +116,10 @@ summary.regatta_run <- function(object, ...) {
     class = "summary.regatta_run"
   )
 }
+
+put_backs <- function(run) sum(run$tries$status == "put back")
+
+failed_tries <- function(run) nrow(run$tries) - put_backs(run)
 
 element_times <- function(run) {
   seconds <- run$elements$end - run$elements$start
@@ -198,9 +204,12 @@ summary_elements <- function(x) {
   retries <- if (x$retried > 0L) {
     sprintf("; %s run again", count_of(x$retried, "failed try was", "failed tries were"))
   }
+  again <- if (x$put_back > 0L) {
+    sprintf("; %s put back for want of memory", count_of(x$put_back, "try was", "tries were"))
+  }
   times <- x$times
   c(
-    paste0(if (length(x$status) > 0L) join_counts(x$status) else "none", retries),
+    paste0(if (length(x$status) > 0L) join_counts(x$status) else "none", retries, again),
     if (!is.null(times)) {
       text <- vapply(times, format_time, "")
       paste("time of one:", paste(names(times), text, collapse = ", "))

@@ -47,11 +47,13 @@ record_new <- function(run) {
   )
 }
 
+# What becomes of a try; the last is that of tries only, for which memory was short.
+run_states <- c("done", "error", "death", "timeout", "cancelled", "pending", "put back")
+
 record_elements <- function(run) {
   tasks <- run$tasks
   tasks_settle(tasks)
-  states <- c("done", "error", "death", "timeout", "cancelled", "pending")
-  status <- c("pending", states[1:4])[run$status + 1L]
+  status <- c("pending", run_states[1:4])[run$status + 1L]
   begun <- !is.na(tasks$start)
   status[run$status == 0L & begun] <- "cancelled"
   pids <- vapply(run$rows, `[[`, 0L, "pid")
@@ -60,7 +62,7 @@ record_elements <- function(run) {
     index = seq_len(run$n), worker = places[tasks$worker], pid = pids[tasks$worker],
     start = tasks$start - run$clock, end = tasks$end - run$clock,
     try = ifelse(begun | tasks$tries == 0L, tasks$tries, tasks$tries - 1L),
-    status = factor(status, levels = states), bytes = tasks$bytes,
+    status = factor(status, levels = run_states), bytes = tasks$bytes,
     cpu = tasks_use(tasks, "cpu"), peak_memory = tasks_use(tasks, "peak")
   )
 }
@@ -85,7 +87,7 @@ record_workers <- function(run, elapsed) {
   )
 }
 
-# A try that failed and is made again: its row of the task table is about to be overwritten.
+# A try that failed, or was put back, and is made again: its row of the task table is about to be overwritten.
 record_try <- function(run, index, kind, event) {
   tasks <- run$tasks
   row <- run$workers$rows[[event$worker]]
@@ -99,11 +101,10 @@ record_try <- function(run, index, kind, event) {
 
 record_tries <- function(run) {
   pick <- function(field, type) vapply(run$tries, function(row) row[[field]], type)
-  states <- c("done", "error", "death", "timeout", "cancelled", "pending")
   data.frame(
     index = pick("index", 0L), worker = pick("worker", 0L), pid = pick("pid", 0L),
     start = pick("start", 0), end = pick("end", 0), try = pick("try", 0L),
-    status = factor(pick("status", ""), levels = states), bytes = pick("bytes", 0),
+    status = factor(pick("status", ""), levels = run_states), bytes = pick("bytes", 0),
     cpu = pick("cpu", 0), peak_memory = pick("peak_memory", 0)
   )
 }

@@ -14,8 +14,11 @@ format_seconds <- function(seconds) {
   paste(formatC(signif(scaled, 3L), digits = 3L, format = "g"), unit)
 }
 
-# A cell that begins so has bytes in place of seconds.
+# A cell that begins so has bytes in place of seconds, or counts.
 format_measure <- function(values, cell) {
+  if (startsWith(cell, "elements")) {
+    return(format_each(values))
+  }
   if (startsWith(cell, "bytes")) paste(round(values), "bytes") else format_seconds(values)
 }
 
@@ -24,6 +27,8 @@ format_times <- function(times) {
   digits <- ifelse(times < 10, 2L, 3L)
   mapply(function(x, d) format(signif(x, d), scientific = FALSE, big.mark = ","), times, digits)
 }
+
+format_each <- function(values) vapply(values, format, "")
 
 is_ours <- function(peer) grepl("^regatta", peer)
 
@@ -36,7 +41,9 @@ table_row <- function(rows) {
   labels <- ifelse(nzchar(labels), paste0(" (", labels, ")"), "")
   own <- paste0(format_measure(ours$median_s, rows$cell[[1L]]), labels)
   base <- min(ours$median_s)
-  theirs <- sprintf("%s: %s", others$peer, format_times(others$median_s / base))
+  is_count <- startsWith(rows$cell[[1L]], "elements")
+  times <- if (is_count) paste(format_each(others$median_s), "of them") else format_times(others$median_s / base)
+  theirs <- sprintf("%s: %s", others$peer, times)
   join <- function(x) paste(x, collapse = "; ")
   sprintf("| %s | %s | %s |", rows$cell[[1]], join(own), join(theirs))
 }

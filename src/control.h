@@ -48,6 +48,7 @@ typedef struct {
   _Atomic int64_t peak;        /* largest resident set that it has found with elements; 0: none yet */
   _Atomic int64_t cancel;      /* rg_control_try() that the parent wants interrupted, -1 none */
   _Atomic int32_t ended_by;    /* signal on which the worker killed its group, itself too */
+  _Atomic int32_t held;        /* it claims nothing more, until the parent says so */
   _Atomic int32_t waiting;     /* the worker sleeps until its control pipe has a byte */
   _Atomic int32_t damaged;     /* it has found something in its ring that it has not written */
   _Atomic int32_t left;        /* rg_left */

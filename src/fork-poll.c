@@ -648,7 +648,7 @@ static int values_room(const rg_pool *pool) {
    that have not ended although all workers wait for some. With the lock. */
 static void submit_missed(rg_pool *pool) {
   rg_control *control = pool->control;
-  int waiting = 0, active = atomic_load(&control->shared->active);
+  int waiting = 0;
   if (rg_queue_length(control) > 0) return;
   for (int w = 0; w < pool->size; w++) {
     rg_slot *slot = &control->slots[w];
@@ -658,7 +658,7 @@ static void submit_missed(rg_pool *pool) {
         rg_ring_unread(&slot->ring) > 0) {
       return;
     }
-    waiting += w < active;
+    waiting += rg_queue_admits(control, w);
   }
   for (int64_t e = 0; waiting > 0 && e < pool->wanted; e++) {
     if (pool->settled[e]) continue;

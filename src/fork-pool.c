@@ -323,12 +323,14 @@ SEXP ffi_fork_pool_create(SEXP elements, SEXP workers, SEXP options) {
 void rg_fork_pool_wake(rg_pool *pool) {
   rg_control *control = pool->control;
   int64_t queued = rg_queue_length(control);
-  int active = atomic_load(&control->shared->active), over = rg_fork_pool_has_ended(pool);
+  int over = rg_fork_pool_has_ended(pool);
   for (int w = 0; w < pool->size; w++) {
     rg_slot *slot = &control->slots[w];
+    /* Code may have written there: a worker that is held by nobody would wait for ever. */
+    if (atomic_load(&slot->held) != pool->workers[w].held) atomic_store(&slot->held, pool->workers[w].held);
     if (pool->workers[w].pid <= 0 || !atomic_load(&slot->waiting)) continue;
     int room = atomic_load(&slot->current) >= 0 && rg_ring_unread(&slot->ring) < RG_RING_SIZE / 2;
-    int work = atomic_load(&slot->current) < 0 && (over || (queued > 0 && w < active));
+    int work = atomic_load(&slot->current) < 0 && (over || (queued > 0 && rg_queue_admits(control, w)));
     if (!room && !work) continue;
     atomic_store(&slot->waiting, 0);
     if (!rg_fd_is(pool->workers[w].wake, pool->workers[w].wake_pipe)) continue;
@@ -387,6 +389,19 @@ SEXP ffi_fork_pool_withdraw(SEXP pointer, SEXP first) {
 SEXP ffi_fork_pool_limit(SEXP pointer, SEXP active) {
   rg_pool *pool = rg_fork_pool_borrow(pointer);
   atomic_store(&pool->control->shared->active, Rf_asInteger(active));
+  rg_fork_pool_wake(pool);
+  return R_NilValue;
+}
+
+/* Workers in the slots of these places, 1 for the first, claim nothing more; those of all others may. */
+SEXP ffi_fork_pool_hold(SEXP pointer, SEXP places) {
+  rg_pool *pool = rg_fork_pool_borrow(pointer);
+  for (int w = 0; w < pool->size; w++) {
+    int held = 0;
+    for (R_xlen_t i = 0; i < XLENGTH(places); i++) held |= INTEGER_RO(places)[i] == w + 1;
+    pool->workers[w].held = held;
+    atomic_store(&pool->control->slots[w].held, held);
+  }
   rg_fork_pool_wake(pool);
   return R_NilValue;
 }

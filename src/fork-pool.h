@@ -41,6 +41,7 @@ typedef struct {
   int died;         /* by itself: what it has started must be looked for */
   int64_t ends;     /* how many ends of elements have arrived from this worker */
   int64_t finished; /* the last element of this worker whose end has arrived */
+  int held;         /* the slot's: its worker claims nothing more */
   int stopped;      /* it was here when the pool was stopped */
   int idle;         /* and had nothing to do: nobody need wait for its end */
 } rg_worker;
@@ -114,6 +115,7 @@ SEXP ffi_fork_pool_create(SEXP elements, SEXP workers, SEXP options);
 SEXP ffi_fork_pool_submit(SEXP pool, SEXP elements, SEXP tries);
 SEXP ffi_fork_pool_withdraw(SEXP pool, SEXP first);
 SEXP ffi_fork_pool_limit(SEXP pool, SEXP active);
+SEXP ffi_fork_pool_hold(SEXP pool, SEXP places);
 SEXP ffi_fork_pool_interrupt(SEXP pool, SEXP id, SEXP element);
 SEXP ffi_fork_pool_signal(SEXP pool, SEXP id, SEXP number);
 SEXP ffi_fork_pool_running(SEXP pool);

@@ -158,8 +158,7 @@ static int64_t next_claimed(int64_t now) {
     }
     atomic_store(&worker.slot->waiting, 1);
     ring_doorbell(now);
-    int may_claim = worker.number < atomic_load(&control->shared->active);
-    if (is_over() || (may_claim && rg_queue_length(control) > 0)) {
+    if (is_over() || (rg_queue_admits(control, worker.number) && rg_queue_length(control) > 0)) {
       atomic_store(&worker.slot->waiting, 0); /* it came between the look and the flag */
     } else {
       sleep_until_woken();

@@ -85,7 +85,7 @@ void rg_queue_keep_first(rg_control *control, int64_t count) {
 
 int rg_queue_claim(rg_control *control, int worker, int wanted) {
   rg_slot *slot = &control->slots[worker];
-  if (worker >= atomic_load(&control->shared->active)) return 0;
+  if (!rg_queue_admits(control, worker)) return 0;
   if (rg_queue_lock(control, -1) != 0) return -1;
   int64_t left = control->shared->tail - control->shared->head;
   int64_t count = rg_queue_fair(wanted, left, atomic_load(&control->shared->active));

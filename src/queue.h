@@ -36,6 +36,11 @@ int rg_queue_give_back(rg_control *control, int worker);
    their number. The element it was running is in slot->current. */
 int rg_queue_recover(rg_control *control, int worker, int64_t *elements);
 
+/* Whether a worker may claim what waits. */
+static inline int rg_queue_admits(const rg_control *control, int worker) {
+  return worker < atomic_load(&control->shared->active) && !atomic_load(&control->slots[worker].held);
+}
+
 /* How many elements wait in the queue: a look without the lock, old when it returns. */
 int64_t rg_queue_length(rg_control *control);
 

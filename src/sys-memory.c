@@ -119,6 +119,30 @@ int64_t rg_memory_oom_kills_at(const char *root) {
   return kills;
 }
 
+/* "some avg10=0.00 avg60=0.00 avg300=0.00 total=123", Documentation/accounting/psi.rst of the kernel. */
+static int64_t stalled_in(const char *folder, const char *path) {
+  rg_cgroup_lines lines;
+  int64_t stalled = -1;
+  if (rg_cgroup_lines_open(&lines, folder, path) < 0) return -1;
+  for (char *line; stalled < 0 && (line = rg_cgroup_lines_next(&lines)) != NULL;) {
+    const char *total = strncmp(line, "some ", 5) == 0 ? strstr(line, " total=") : NULL;
+    if (total) stalled = strtoll(total + 7, NULL, 10);
+  }
+  rg_cgroup_lines_close(&lines);
+  return stalled;
+}
+
+static int visit_stalled(const char *folder, int version, void *data) {
+  if (version == 2) *(int64_t *)data = stalled_in(folder, "/memory.pressure");
+  return 1;
+}
+
+int64_t rg_memory_stalled_at(const char *root) {
+  int64_t stalled = -1;
+  rg_cgroup_walk(root, "memory", visit_stalled, &stalled);
+  return stalled < 0 ? stalled_in(root, "/proc/pressure/memory") : stalled;
+}
+
 int64_t rg_memory_oom_kills(void) { return rg_memory_oom_kills_at(""); }
 
 #ifdef __APPLE__

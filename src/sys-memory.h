@@ -26,6 +26,10 @@ int rg_memory_read_at(const char *root, rg_memory *memory);
 int64_t rg_memory_oom_kills(void);
 int64_t rg_memory_oom_kills_at(const char *root);
 
+/* Microseconds for which some process of this one's control group, or of the machine where the group keeps no count,
+   has waited for memory so far; -1 unknown. */
+int64_t rg_memory_stalled_at(const char *root);
+
 /* Resident anonymous memory of `pid`: what its end would set free. -1 unknown. */
 int64_t rg_memory_anon(pid_t pid);
 

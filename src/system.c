@@ -46,6 +46,22 @@ SEXP ffi_memory_anon(SEXP pid) {
   return Rf_ScalarReal((double)rg_memory_anon((pid_t)Rf_asInteger(pid)));
 }
 
+/* c(what may still be taken, of how much, seconds for which processes have waited for memory), the first two of the
+   machine or of the control group with the least room; NA: unknown. `root` is that of rg_memory_read_at(). */
+SEXP ffi_memory_available(SEXP root) {
+  const char *at = CHAR(STRING_ELT(root, 0));
+  rg_memory memory = {-1, -1, -1, -1, -1};
+  int known = rg_memory_read_at(at, &memory) == 0;
+  int in_group = memory.limit >= 0 && memory.limit < memory.total;
+  int64_t stalled = rg_memory_stalled_at(at);
+  SEXP result = PROTECT(Rf_allocVector(REALSXP, 3));
+  REAL(result)[0] = known && memory.available >= 0 ? (double)memory.available : NA_REAL;
+  REAL(result)[1] = known ? (double)(in_group ? memory.limit : memory.total) : NA_REAL;
+  REAL(result)[2] = stalled < 0 ? NA_REAL : (double)stalled / 1e6;
+  UNPROTECT(1);
+  return result;
+}
+
 SEXP ffi_memory_oom_kills(void) { return Rf_ScalarReal((double)rg_memory_oom_kills()); }
 
 SEXP ffi_memory_malloced(void) { return Rf_ScalarReal((double)rg_memory_malloced()); }

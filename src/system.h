@@ -8,6 +8,7 @@ SEXP ffi_clock_cpu(void);
 SEXP ffi_sleep(SEXP seconds);
 SEXP ffi_system_message(SEXP code);
 SEXP ffi_memory_anon(SEXP pid);
+SEXP ffi_memory_available(SEXP root);
 SEXP ffi_memory_oom_kills(void);
 SEXP ffi_memory_malloced(void);
 SEXP ffi_memory_keep_freed(void);

@@ -85,6 +85,7 @@ int main(void) {
         FIELD(rg_slot, cancel, "what is to be interrupted: element * 65536 + try, -1 none", "parent; worker when it was"),
         FIELD(rg_slot, ended_by, "signal on which the worker has ended its group and itself",
               "worker"),
+        FIELD(rg_slot, held, "it claims nothing more; a successor neither", "parent"),
         FIELD(rg_slot, waiting, "the worker sleeps until it is woken", "both"),
         FIELD(rg_slot, damaged, "it has found in its ring what it has not written", "worker"),
         FIELD(rg_slot, left, "of one that outlives the run: 1 it has done with it, 2 nothing is to be ended first; 3: another ends, as there is no more work", "worker"),

@@ -160,6 +160,20 @@ TEST(a_queue_goes_round_its_array) {
   rg_control_close(control);
 }
 
+TEST(workers_that_are_held_claim_nothing) {
+  rg_control *control = filled(10, 2);
+  atomic_store(&control->slots[0].held, 1);
+  CHECK(!rg_queue_admits(control, 0));
+  CHECK(rg_queue_admits(control, 1));
+  CHECK(rg_queue_claim(control, 0, 1) == 0);
+  CHECK(rg_queue_claim(control, 1, 1) == 1);
+  rg_control_reset_slot(&control->slots[0]);
+  CHECK(!rg_queue_admits(control, 0)); /* who comes after it is held, too */
+  atomic_store(&control->slots[0].held, 0);
+  CHECK(rg_queue_claim(control, 0, 1) == 1);
+  rg_control_close(control);
+}
+
 TEST(workers_above_the_active_ones_claim_nothing) {
   rg_control *control = filled(10, 3);
   atomic_store(&control->shared->active, 1);

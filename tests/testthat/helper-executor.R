@@ -128,7 +128,8 @@ pipes_child <- function(pool, w) {
 # Workers that are only told of. `steps` are functions of the place, one for each poll, which return
 # events; what the driver has asked for stands in place$log. When there are no more steps everything that
 # has been given is done.
-on_script <- function(workers, ..., patience = NULL, min_workers = NULL, admit = FALSE) {
+# `available(place)`: what is left of the memory of workers, as c(available =, total =); place$bytes is what each has.
+on_script <- function(workers, ..., patience = NULL, min_workers = NULL, admit = FALSE, available = NULL) {
   executor_methods()
   place <- new.env()
   place$workers <- workers
@@ -138,6 +139,8 @@ on_script <- function(workers, ..., patience = NULL, min_workers = NULL, admit =
   place$patience <- patience
   place$min_workers <- min_workers
   place$admit <- admit
+  place$available <- available
+  place$kills <- -1
   structure(list(workers = workers, place = place), class = "test_script")
 }
 
@@ -163,16 +166,22 @@ new_executor_script <- function(on, plan) {
       place$given[[worker]] <- list(elements = elements, tries = tries)
     },
     admit = if (place$admit) function(worker, share) note("admit", worker, share),
+    hold = function(places) note("hold", paste(places, collapse = " ")),
+    available = if (!is.null(place$available)) function() place$available(place),
     running = function() {
       busy <- which(lengths(place$given) > 0L)
       list(
         worker = busy, element = vapply(busy, function(w) place$given[[w]]$elements[[1L]], 0),
-        seconds = rep(1, length(busy)), cpu_seconds = rep(0, length(busy))
+        seconds = rev(as.numeric(busy)), cpu_seconds = rep(0, length(busy))
       )
     },
     interrupt = function(worker, element) note("interrupt", worker, element),
     signal = function(worker, number) note("signal", worker, number),
-    measure = function(worker, what) switch(what, memory = 0, stopped = worker %in% place$stopped, -1),
+    measure = function(worker, what) {
+      switch(what,
+        memory = sum(place$bytes[worker], na.rm = TRUE), stopped = worker %in% place$stopped, oom_kills = place$kills
+      )
+    },
     guard = function(code) code,
     stop = function() {
       note("stop")

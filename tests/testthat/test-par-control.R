@@ -6,7 +6,7 @@ test_that("the defaults are what the manual says", {
   expect_identical(c("...", names(control)), names(formals(par_control)))
   expect_identical(unclass(control), list(
     workers = NULL, errors = "stop", retries = 0L, retry_on = c("error", "death"),
-    retry_workers = "same", retry_seed = "same", timeout = Inf, cpu_timeout = Inf, memory = Inf,
+    retry_workers = "same", retry_seed = "same", timeout = Inf, cpu_timeout = Inf, memory = Inf, memory_budget = NULL,
     seed = TRUE, stdout = "relay", stderr = "relay", messages = "relay", warnings = "relay",
     conditions = "relay", max_conditions = 1000L, dump = "partial", dump_file = NULL, progress = NULL,
     batch = NULL, priority = NULL, threads = NULL, shm = TRUE, shm_min = 64000, share_min = 1e6, copy = FALSE,
