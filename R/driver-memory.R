@@ -180,7 +180,7 @@ memory_told_after <- 30
 memory_looked <- function(run, left, room, total, count, now) {
   run$memory[c("room", "stalled", "at")] <- list(room, left[["stalled"]], now)
   seconds <- (room - memory_reserve(total)) / (4 * run$places * memory_speed)
-  run$memory$due <- now + min(max(seconds, if (count > 1L) 0.005 else 0.05, na.rm = TRUE), 1)
+  run$memory$due <- now + min(max(seconds, if (count > 1L) 0.01 else 0.05, na.rm = TRUE), 1)
 }
 
 # Whether the driver has ended this worker for want of memory.
