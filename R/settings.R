@@ -157,9 +157,9 @@ set_locale <- function(locale) {
 # In a worker: for a call each of the session's options is as there, whoever has set it here, and those that the worker
 # was started with are gone if they are there. Others are the worker's own.
 session_options <- function(theirs) {
-  known <- union(names(theirs), the$options_given)
   own <- options_take()
-  set_options(changes(own[names(own) %in% known], theirs))
+  own <- own[intersect(union(names(theirs), the$options_given), names(own))]
+  if (!identical(own, theirs)) set_options(changes(own, theirs)) # mostly they are the same
 }
 
 set_options <- function(values) {
