@@ -1,8 +1,9 @@
-# The timeline of a run: a lane for each worker, a bar for each element, light where it was idle.
+# The timeline of a run: a lane for each worker, a bar for each element, light where it ran none.
 
 plot.regatta_run <- function(x, ..., labels = NULL, main = NULL, sub = NULL) {
   lanes <- sort(unique(x$workers$worker))
   spans <- run_spans(x)
+  phases <- run_phases(x, spans)
   height <- lane_height(length(lanes))
   old <- graphics::par(mar = c(4.2, 4.2, 4.6, 4.2), mgp = c(2.6, 0.7, 0), las = 1)
   on.exit(graphics::par(old))
@@ -14,6 +15,7 @@ plot.regatta_run <- function(x, ..., labels = NULL, main = NULL, sub = NULL) {
   } else {
     spans$lane <- match(spans$worker, lanes)
     draw_lanes(x$workers, lanes, end, height)
+    draw_phases(phases, lanes, end, height)
     draw_spans(spans, end, height)
     draw_names(spans, x$names, labels, height)
     draw_ends(x$workers, lanes, height)
@@ -21,7 +23,7 @@ plot.regatta_run <- function(x, ..., labels = NULL, main = NULL, sub = NULL) {
   }
   draw_axes(lanes, end)
   draw_titles(x, main, sub)
-  draw_legend(x, spans)
+  draw_legend(x, spans, phases)
   invisible(x)
 }
 
@@ -34,6 +36,10 @@ status_colours <- function() {
   )
 }
 
+# Light, and apart from all of those: what a worker did when it ran no element.
+phase_colours <- c("start-up" = "#F5EE9E", transfer = "#8FD3BD")
+idle_colour <- "#E4E7EA"
+
 done_tint <- "#4A90C4"
 
 lane_height <- function(lanes) {
@@ -45,7 +51,20 @@ draw_lanes <- function(workers, lanes, end, height) {
   y <- match(workers$worker, lanes)
   graphics::rect(
     workers$start, y - height / 2, ifelse(is.na(workers$end), end, workers$end), y + height / 2,
-    col = "#E4E7EA", border = NA
+    col = idle_colour, border = NA
+  )
+}
+
+# Lanes have the colour of idle time already.
+draw_phases <- function(phases, lanes, end, height) {
+  phases <- phases[phases$kind != "idle", ]
+  phases$lane <- match(phases$worker, lanes)
+  names(phases)[names(phases) == "kind"] <- "status"
+  # What is too narrow to be seen is most of the time of a run of many small elements: joined, it can be.
+  rows <- merge_spans(phases, end / device_columns())
+  graphics::rect(
+    rows$start, rows$lane - height / 2, rows$end, rows$lane + height / 2,
+    col = phase_colours[as.character(rows$status)], border = NA
   )
 }
 
@@ -104,7 +123,10 @@ merge_spans <- function(spans, pixel) {
     spans$start[here] - spans$end[before] < pixel / 2
   first <- c(TRUE, !joined)
   bars <- spans[first, ]
-  bars$end <- spans$end[c(which(first)[-1L] - 1L, n)]
+  latest <- c(which(first)[-1L] - 1L, n)
+  bars$end <- spans$end[latest]
+  # The tint of one of them says nothing about all.
+  if (!is.null(bars$tint)) bars$tint[latest > which(first)] <- 1
   bars
 }
 
@@ -165,6 +187,9 @@ draw_shares <- function(spans, lanes, elapsed) {
 
 draw_axes <- function(lanes, end) {
   graphics::axis(1)
+  # Its own line ends at the last tick.
+  bottom <- graphics::par("usr")[[3L]]
+  graphics::segments(0, bottom, end, bottom, xpd = NA)
   graphics::title(xlab = "seconds since the start of the run", ylab = "worker")
   if (length(lanes) > 0L) {
     step <- max(1L, ceiling(length(lanes) / 32))
@@ -188,24 +213,31 @@ draw_titles <- function(run, main, sub) {
   graphics::mtext(sub, side = 3, line = 1.7, adj = 0, cex = 0.95)
 }
 
-draw_legend <- function(run, spans) {
+draw_legend <- function(run, spans, phases) {
   counts <- status_counts(run$elements$status)
   counts <- counts[names(counts) != "pending"]
   colour <- unname(status_colours()[names(counts)])
   text <- paste(names(counts), format_each(counts))
   hatched <- rep(FALSE, length(counts))
   if (any(spans$retried)) {
-    colour <- c(colour, status_colours()[["error"]])
+    colour <- c(colour, status_colours()[[as.character(spans$status[spans$retried][[1L]])]])
     text <- c(text, paste("failed try, run again", format_each(sum(spans$retried))))
     hatched <- c(hatched, TRUE)
   }
-  draw_keys(c(colour, "#D0D4D8"), c(text, "idle"), c(hatched, FALSE))
+  seconds <- tapply(phases$end - phases$start, phases$kind, sum)
+  shown <- names(phase_colours)[names(phase_colours) %in% names(seconds)[!is.na(seconds)]]
+  draw_keys(
+    c(colour, phase_colours[shown], idle_colour), c(text, shown, "idle"),
+    c(hatched, rep(FALSE, length(shown) + 1L))
+  )
 }
 
-# In one row above the lanes; legend() gives every key the width of the widest.
+# In one row above the lanes, smaller where that is too long for it; legend() gives every key the width of the widest.
 draw_keys <- function(colour, text, hatched, size = 0.85) {
   usr <- graphics::par("usr")
   inch_x <- graphics::xinch(1)
+  needed <- sum(graphics::strwidth(text, cex = size)) + 2.2 * length(text) * graphics::par("csi") * size * inch_x
+  size <- size * max(0.4, min(1, (usr[[2L]] - usr[[1L]]) / needed))
   inch_y <- abs(graphics::yinch(1))
   line <- graphics::par("csi") * size
   y <- usr[[4L]] - 0.75 * line * inch_y

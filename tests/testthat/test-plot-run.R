@@ -69,6 +69,39 @@ test_that("title, axes, legend and names say what is seen", {
   expect_false(any(letters[1:5] %in% text))
 })
 
+test_that("start-up, transfer and idle are seen apart, and in the legend", {
+  run <- record_of(c(1, 2, 0.5, 0.25, 3), lag = 0.4)
+  run$attended <- TRUE
+  calls <- drawn(run)
+  expect_true(all(c("start-up", "transfer", "idle") %in% texts(calls)))
+  bars <- rectangles(calls)
+  bars <- bars[bars$lane >= 1, ]
+  start <- bars[bars$colour == phase_colours[["start-up"]], ]
+  expect_equal(start$left, c(0, 0))
+  expect_equal(start$lane, c(1, 2))
+  expect_equal(start$right, c(0.4, 0.4))
+  between <- bars[bars$colour == phase_colours[["transfer"]], ]
+  expect_equal(between$right - between$left, rep(0.4, 3))
+  # What is not there is not explained.
+  run$attended <- FALSE
+  expect_false("transfer" %in% texts(drawn(run)))
+})
+
+test_that("the axis is as long as the run, and the legend no wider than the picture", {
+  run <- record_of(c(1, 2, 0.5, 0.25, 3.35), failed = 2:3, retried = 4L, lag = 0.1)
+  for (width in c(4, 8)) {
+    calls <- drawn(run, width = width, height = 3)
+    # Lines of hatches are segments, too.
+    ends <- lapply(drawn_by(calls, "C_segments"), function(call) unname(unlist(call$arguments[c(1L, 3L)])))
+    expect_true(any(vapply(ends, identical, NA, c(0, run$elapsed))))
+    # The keys are the last of all.
+    keys <- utils::tail(drawn_by(calls, "C_text"), 1L)[[1L]]$arguments
+    expect_match(keys[[2L]], "^(done|error|failed try|start-up|transfer|idle)")
+    left <- if (is.list(keys[[1L]])) keys[[1L]]$x else keys[[1L]]
+    expect_lt(max(left), run$elapsed)
+  }
+})
+
 test_that("a failure too short to be seen is drawn wide enough", {
   run <- record_of(c(rep(1, 10), 1e-6, rep(1, 10)), failed = 11L, how = "death")
   bars <- rectangles(drawn(run))
@@ -96,7 +129,7 @@ test_that("a worker that died is crossed at its end", {
   expect_length(points, 1L)
   expect_equal(points[[1L]]$arguments[[1L]]$x, 1.001)
   lanes <- rectangles(drawn(run))
-  lanes <- lanes[lanes$colour == "#E4E7EA", ]
+  lanes <- lanes[lanes$colour == idle_colour & lanes$lane >= 1, ]
   expect_equal(lanes$left, c(0, 1.2))
   expect_equal(lanes$lane, c(1, 1))
 })
