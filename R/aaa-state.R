@@ -27,8 +27,7 @@ the$h5_caches <- new.env(parent = emptyenv()) # caches of matrices in files, by 
 # What was found of code, packages and classes, to be found once.
 the$analyses <- new.env(parent = emptyenv()) # which names code takes from elsewhere, by the code
 the$names <- new.env(parent = emptyenv()) # the same for keys
-the$methods <- list() # the S3 methods of the generics of a namespace, as methods_in() has found them
-the$registered <- list() # which of them are of no package, and the list of them in which they were found
+the$methods <- NULL # the S3 methods that are registered, as methods_now() has found them
 the$method_homes <- NULL # list(loaded, class, package): which packages have methods for which classes
 the$worker_homes <- list(class = character(), package = character(), paths = character()) # that only workers have
 the$attached_names <- NULL # what attached_names() has found

@@ -486,22 +486,39 @@ workspace_methods <- function(names, env = globalenv()) {
 }
 
 # Functions of no package that registerS3method() has made methods of generics of packages, by their names: each with
-# the namespace that has the generic. A table of methods that is as it was is not looked through again.
-registered_methods <- function() {
+# the namespace that has the generic.
+registered_methods <- function() methods_now()$foreign
+
+# list(held, foreign): the S3 methods of the generics of each namespace that is loaded, as methods_in() gives them, and
+# what registered_methods() gives. It is the very same as long as nothing has changed, and a table that is as it was is
+# not looked through again.
+methods_now <- function() {
   tables <- methods_tables()
-  found <- lapply(names(tables), function(name) {
-    methods <- methods_in(tables[[name]], name)
-    known <- the$registered[[name]]
-    if (!identical(known$methods, methods)) {
-      its_own <- vapply(methods, function(f) identical(environment(f), .getNamespace(name)), NA)
-      foreign <- Filter(is_unpackaged, methods[!its_own])
-      known <- list(methods = methods, found = lapply(foreign, function(method) list(home = name, method = method)))
-      the$registered[[name]] <- known
-    }
-    known$found
-  })
-  found <- do.call(c, found)
-  if (length(found) > 0L) found[in_order(names(found))]
+  known <- the$methods
+  if (!identical(names(tables), names(known$held)) || !.Call(ffi_encode_hold, tables, known$held)) {
+    known <- methods_look(tables, known)
+    the$methods <- known
+  }
+  known
+}
+
+methods_look <- function(tables, known) {
+  names <- names(tables)
+  same <- vapply(names, function(name) {
+    name %in% names(known$held) && .Call(ffi_encode_hold, tables[name], known$held[name])
+  }, NA)
+  held <- lapply(tables[!same], methods_in)
+  of_each <- Map(foreign_methods, held, names[!same])
+  held <- c(held, known$held[names[same]])[names]
+  of_each <- c(of_each, known$of_each[names[same]])[names]
+  foreign <- do.call(c, unname(of_each))
+  list(held = held, of_each = of_each, foreign = if (length(foreign) > 0L) foreign[in_order(names(foreign))])
+}
+
+foreign_methods <- function(methods, home) {
+  methods <- as.list(methods)
+  its_own <- vapply(methods, function(f) identical(environment(f), .getNamespace(home)), NA)
+  lapply(Filter(is_unpackaged, methods[!its_own]), function(method) list(home = home, method = method))
 }
 
 # The same in all locales, by the bytes of UTF-8.
@@ -524,20 +541,15 @@ methods_tables <- function() {
 # asNamespace() would load it.
 methods_table <- function(namespace) .getNamespace(namespace)[[".__S3MethodsTable__."]]
 
-# The methods of a table, that of the generics in the namespace `home`: the very same list as long as nothing has
-# changed. Packages register promises, and one may load a package that registers its own: those of a table that has
-# changed are evaluated by name first, since it must not grow while R makes a list of it.
-methods_in <- function(table, home) {
-  known <- the$methods[[home]]
-  if (!is.null(known) && .Call(ffi_encode_holds, table, known)) {
-    return(known)
-  }
+# The methods of a table, as a pairlist. Packages register promises, and one may load a package that registers its own:
+# they are evaluated by name first, since the table must not grow while R makes a list of it.
+methods_in <- function(table) {
   repeat {
     size <- length(table)
     mget(ls(table, all.names = TRUE, sorted = FALSE), envir = table)
     if (length(table) == size) break
   }
-  the$methods[[home]] <- as.list.environment(table, all.names = TRUE)
+  as.pairlist(as.list.environment(table, all.names = TRUE))
 }
 
 is_unpackaged <- function(x) is_closure(x) && !is_packaged(topenv(environment(x)))

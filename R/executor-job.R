@@ -132,17 +132,17 @@ methods_set <- function(methods) {
 }
 
 # The S3 methods that are registered, by the namespaces of their generics.
-tables_take <- function() {
-  tables <- methods_tables()
-  Map(methods_in, tables, names(tables))
-}
+tables_take <- function() methods_now()$held
 
 # What packages have registered that were loaded meanwhile stays.
 tables_restore <- function(before) {
   now <- tables_take()
+  if (identical(now, before)) {
+    return(invisible())
+  }
   for (home in names(now)[!vapply(names(now), function(home) identical(now[[home]], before[[home]]), NA)]) {
     table <- methods_table(home)
-    set <- now[[home]]
+    set <- as.list(now[[home]])
     had <- as.list(before[[home]])
     lost <- setdiff(names(had), names(set))
     changed <- names(set)[!vapply(names(set), function(name) identical(set[[name]], had[[name]]), NA)]

@@ -14,13 +14,16 @@ static SEXP value_of(SEXP env, SEXP symbol) {
 
 /* R puts a new value in the place of an old one, so that addresses tell; those in `known` are not given to anything
    else as long as that is held. The number is looked at last: a promise may load a package that registers methods. */
-SEXP ffi_encode_holds(SEXP env, SEXP known) {
-  SEXP names = PROTECT(Rf_getAttrib(known, R_NamesSymbol));
-  int same = 1;
-  for (R_xlen_t i = 0; i < XLENGTH(known) && same; i++) {
-    same = value_of(env, Rf_installTrChar(STRING_ELT(names, i))) == VECTOR_ELT(known, i);
+static int holds(SEXP env, SEXP known) {
+  R_xlen_t n = 0;
+  for (SEXP at = known; at != R_NilValue; at = CDR(at), n++) {
+    if (value_of(env, TAG(at)) != CAR(at)) return 0;
   }
-  same = same && Rf_xlength(env) == XLENGTH(known);
-  UNPROTECT(1);
+  return Rf_xlength(env) == n;
+}
+
+SEXP ffi_encode_hold(SEXP envs, SEXP known) {
+  int same = XLENGTH(envs) == Rf_xlength(known);
+  for (R_xlen_t i = 0; same && i < XLENGTH(envs); i++) same = holds(VECTOR_ELT(envs, i), VECTOR_ELT(known, i));
   return Rf_ScalarLogical(same);
 }

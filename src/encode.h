@@ -56,8 +56,9 @@ rg_region *rg_encode_begin_region(int64_t size);
 /* The error of a process that may open no more files. */
 void rg_encode_abort_files(int64_t requested);
 
-/* Whether an environment has the variables that `known` names, with the very values of that list, and no others. */
-SEXP ffi_encode_holds(SEXP env, SEXP known);
+/* Whether each of these environments has the variables of its pairlist in `known`, with the very values of that, and no
+   others. */
+SEXP ffi_encode_hold(SEXP envs, SEXP known);
 
 /* encode-names.c */
 SEXP ffi_encode_names(SEXP streams, SEXP names);
