@@ -31,10 +31,13 @@ the$methods <- NULL # the S3 methods that are registered, as methods_now() has f
 the$method_homes <- NULL # list(loaded, class, package): which packages have methods for which classes
 the$worker_homes <- list(class = character(), package = character(), paths = character()) # that only workers have
 the$attached_names <- NULL # what attached_names() has found
+the$globals <- NULL # the last answer of globals_of(), and what that depends on
+the$packages <- NULL # the same of packages_found()
 
 # Of a worker.
 the$master <- NULL # of a node of a cluster, list(id, socket): its connection to the session and the socket of that
 the$ends_programs <- FALSE # whether it ends what elements have started when it ends itself
+the$rest <- NULL # of a worker of cluster_local() that was in a run last, how it has been put back: see job_before()
 the$settings <- NULL # of one that stands ready between runs, its options and the like as last looked at
 the$options_given <- character() # names of options of the session that it was started with
 # list(search, names): the search path without what the last run needed, and what of it attach_names() was given

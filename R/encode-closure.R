@@ -12,11 +12,33 @@ closure_pack <- function(x, min = Inf, near = is.finite(min), attached = charact
   held <- new.env(parent = emptyenv())
   whole <- function() list(body = to_bytes(x), environments = list())
   bytes <- send_handles(near, if (is.finite(min)) pack_sharing(x, min) else whole(), held)
-  streams <- c(list(bytes$body), bytes$environments)
-  found <- packages_of_methods(streams)
-  bytes$packages <- list(methods = found$packages, names = packages_of_names(streams, attached))
+  found <- packages_found(c(list(bytes$body), bytes$environments), attached)
+  bytes$packages <- found$packages
   list(bytes = bytes, held = held, connections = found$connections)
 }
+
+# list(packages, connections): what of packages the strings in `streams` may need, as closure_pack() has it, and
+# whether there may be a connection in them. The last answer is kept with all that it depends on.
+packages_found <- function(streams, attached) {
+  asked <- list(
+    streams = if (sum(lengths(streams)) <= small_code) streams, attached = attached, homes = method_homes(),
+    names = attached_names(), path = search_envs(), lists = lapply(attached_lists(), ls, all.names = TRUE)
+  )
+  known <- the$packages
+  if (is.null(asked$streams) || !identical(asked, known$asked)) {
+    found <- packages_of_methods(streams)
+    known <- list(asked = asked, answer = list(
+      packages = list(methods = found$packages, names = packages_of_names(streams, attached)),
+      connections = found$connections
+    ))
+    the$packages <- if (!is.null(asked$streams)) known
+  }
+  known$answer
+}
+
+# Bytes up to which code and what it needs is kept, to see whether it is the same the next time: with more of it that
+# is not what a map costs.
+small_code <- 65536
 
 pack_sharing <- function(x, min) {
   pack <- new.env(parent = emptyenv())

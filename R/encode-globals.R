@@ -6,11 +6,70 @@
 # variables of lists and environments that attach() was given; the packages to attach, as they are on the search path;
 # the names of all other variables of the workspace; what registered_methods() gives. `env` is where expressions are
 # evaluated, NULL the workspace.
+#
+# The last answer is kept with all that it depends on. That is told by values: whatever code can reach is written down
+# again, and compared.
 globals_of <- function(code, env = NULL) {
   if (!has_globals()) {
     warning(warning_globals())
     return(list(variables = list(), packages = character()))
   }
+  asked <- globals_asked(code, env)
+  known <- the$globals
+  if (!is.null(asked) && identical(asked, known$asked)) {
+    values <- mget(as.character(names(known$found$variables)), envir = globalenv())
+    if (identical(bounded_bytes(unname(values)), known$values)) {
+      known$found$variables <- values
+      return(known$found)
+    }
+  }
+  found <- globals_find(code, env)
+  the$globals <- globals_kept(asked, found)
+  found
+}
+
+# What tells whether globals_find() would find the same, beside the values of what it has found: NULL where there is too
+# much of it, or variables are attached. Of other variables of the workspace it asks no more than whether they are
+# functions. Functions of a package stay as they are.
+globals_asked <- function(code, env) {
+  attached <- unlist(lapply(attached_lists(), ls, all.names = TRUE))
+  if (length(setdiff(attached, ".Autoloaded")) > 0L) { # autoload()'s own
+    return(NULL)
+  }
+  bytes <- bounded_bytes(list(code, env))
+  if (!is.null(bytes)) {
+    names <- ls(globalenv(), all.names = TRUE, sorted = FALSE)
+    workspace <- variables_of(globalenv(), names)
+    list(
+      bytes = bytes, path = search_envs(), methods = methods_now(), types = vapply(workspace$values, typeof, ""),
+      lazy = workspace$lazy, active = workspace$active, found_by_class = workspace_methods(names)
+    )
+  }
+}
+
+globals_kept <- function(asked, found) {
+  bytes <- if (!is.null(asked) && length(found$active) == 0L) bounded_bytes(unname(found$variables))
+  if (!is.null(bytes)) {
+    found$variables <- lapply(found$variables, function(x) NULL) # their names: the session's values may go
+    list(asked = asked, values = bytes, found = found)
+  }
+}
+
+# `x` as bytes, NULL if they are more than small_code, or cannot be had.
+bounded_bytes <- function(x) {
+  tryCatch(
+    send_handles(FALSE, unwarned(.Call(ffi_encode_bounded, x, small_code))),
+    regatta_unbounded = function(cnd) NULL, error = function(e) NULL
+  )
+}
+
+# Called from C when there are more. Not by an error alone, which would be the session's last.
+leave_bounded <- function() {
+  signalCondition(structure(class = c("regatta_unbounded", "condition"), list(message = "")))
+  stop("more bytes than are kept")
+}
+
+globals_find <- function(code, env) {
   found <- new.env(parent = emptyenv())
   found$variables <- found$attached <- list()
   found$active <- found$homes <- found$strings <- found$symbols <- character()

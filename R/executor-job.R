@@ -38,9 +38,11 @@ connections_used <- function(replay, variables) {
 }
 
 # What closure_pack() returns. Code that uses a connection of the session is refused; on another host, where `replay`
-# is NULL, the session has looked for them.
+# is NULL, the session has looked for them. Random numbers, which begin elsewhere in each run, are beside the bytes of
+# what is the same in all runs of a function.
 job_closure <- function(job, replay, min = Inf, near = is.finite(min)) {
-  packed <- closure_pack(job, min, near, attached = job$packages)
+  packed <- closure_pack(job[names(job) != "seed"], min, near, attached = job$packages)
+  packed$bytes["seed"] <- list(job$seed)
   if (packed$connections && !is.null(replay)) refuse_connections(replay, job$variables)
   packed
 }
@@ -59,21 +61,28 @@ job_unpack <- function(bytes) {
   job <- closure_unpack(bytes)
   job$methods <- c(job$methods, bytes$packages$methods)
   job$names <- c(job$names, bytes$packages$names)
+  job["seed"] <- list(bytes$seed)
   job
 }
 
 # Bytes from which on a vector is shared with workers that can read it.
 share_from <- function(control) if (control$shm) control$share_min else Inf
 
-# In a worker: settings, packages and variables of the session, the share of the cores. Returns how it
-# was, for job_reset().
-job_set <- function(job) {
-  undo <- list(
+# How a worker is, for job_reset().
+job_before <- function() {
+  list(
     settings = settings_known(), loaded = loadedNamespaces(), variables = workspace_take(),
     locked = workspace_locked(), tables = tables_take(), hooks = hooks_take(),
     rng = rng_save(), cores = getOption("mc.cores"),
     env = Sys.getenv(c("REGATTA_SHARE", "REGATTA_TRY", "REGATTA_RUN"), NA, names = TRUE)
   )
+}
+
+# In a worker: settings, packages and variables of the session, the share of the cores. `undo` is how it was before;
+# returned with what job_reset() needs to know beside that.
+job_set <- function(job, undo = job_before()) {
+  force(undo)
+  undo$search <- NULL
   is_set <- FALSE
   on.exit(if (!is_set) {
     job_reset(undo)

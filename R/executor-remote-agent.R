@@ -193,7 +193,7 @@ agent_run <- function(agent, message) {
   )
   run$failed <- tryCatch(
     {
-      job <- job_unpack(list(body = link_unpack(message$job), packages = message$packages))
+      job <- job_unpack(list(body = link_unpack(message$job), packages = message$packages, seed = message$seed))
       job$share <- message$share
       job$settings <- message$settings
       run$packed <- job_pack(job, NULL)

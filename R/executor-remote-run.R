@@ -214,7 +214,7 @@ remote_give <- function(run, id, elements, tries) {
     sent <- remote_send(run$pool, host, "RUN",
       token = run$token, n = run$plan$n, control = run$plan$control, limited = run$plan$limited,
       share = worker$share, settings = settings_since(host$base, near = FALSE), job = remote_job(run),
-      packages = run$packages
+      packages = run$packages, seed = run$plan$seed
     )
     if (!sent) {
       return(FALSE)

@@ -178,7 +178,11 @@ member_run <- function(bytes) {
 member_begin <- function(bytes) {
   job <- job_unpack(unserialize(bytes))
   .Call(ffi_fork_member_ready)
-  undo <- job_set(job)
+  # Between two runs nothing is called in this process. What comes with a package that a run has loaded stays.
+  before <- the$rest
+  the$rest <- NULL
+  if (is.null(before) || !identical(before$loaded, loadedNamespaces())) before <- job_before()
+  undo <- job_set(job, before)
   the$plan <- job
   undo
 }
@@ -186,12 +190,14 @@ member_begin <- function(bytes) {
 member_end <- function(undo) {
   the$plan <- NULL
   job_reset(undo)
+  the$rest <- undo
   while (sink.number() > 0L) sink()
   if (sum(.Call(ffi_shm_info)$bytes) > 1e6) gc() # what the run has left of the session's memory
 }
 
 # What the loop of parallel's workers does with a message.
 member_call <- function(bytes) {
+  the$rest <- NULL
   attach_for()
   data <- unserialize(bytes)$data
   failed <- function(e) {

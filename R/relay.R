@@ -236,6 +236,9 @@ relay_release <- function(run, index) {
 
 # The run has ended: what is still held belongs to elements after one that stopped it.
 relay_flush <- function(run) {
+  if (length(run$relay$partial) + length(run$relay$held) == 0L) {
+    return(invisible())
+  }
   keys <- strsplit(as.character(names(run$relay$partial)), " ", fixed = TRUE)
   for (key in keys) {
     text <- run$relay$partial[[relay_key(key[[1L]], key[[2L]])]]

@@ -60,6 +60,10 @@ void rg_encode_abort_files(int64_t requested);
    others. */
 SEXP ffi_encode_hold(SEXP envs, SEXP known);
 
+/* x as serialize() writes it in this machine's own order; leave_bounded() if that has more bytes than
+   `most`. */
+SEXP ffi_encode_bounded(SEXP x, SEXP most);
+
 /* encode-names.c */
 SEXP ffi_encode_names(SEXP streams, SEXP names);
 SEXP ffi_encode_table(SEXP names);

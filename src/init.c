@@ -71,6 +71,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_crypto_available, 0),
     ENTRY(ffi_crypto_random, 1),
     ENTRY(ffi_encode_is_foreign, 1),
+    ENTRY(ffi_encode_bounded, 2),
     ENTRY(ffi_encode_hold, 2),
     ENTRY(ffi_encode_names, 2),
     ENTRY(ffi_encode_classes, 2),

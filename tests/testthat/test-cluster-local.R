@@ -299,6 +299,43 @@ test_that("what has all workers of a cluster is named", {
 
 parallel::stopCluster(standing)
 
+test_that("what a call has changed in a worker between two maps stays, and the maps are those of the session", {
+  cl <- local_pool(1L)
+  state <- local({
+    box <- new.env()
+    box$n <- 0
+    function(i) {
+      box$n <- box$n + 1
+      options(rg_element = i)
+      assign("rg_left", i, globalenv())
+      registerS3method("format", "rg_left", function(x, ...) "", envir = baseenv())
+      c(box$n, getOption("rg_session", -1))
+    }
+  }, new.env(parent = globalenv()))
+  map <- function() unlist(par_lapply(1L, state, .on = cl, .control = on_local()))
+  there <- function() {
+    parallel::clusterCall(cl, function() {
+      list(
+        getOption("rg_element"), getOption("rg_call"), ls(globalenv()),
+        is.null(getS3method("format", "rg_left", optional = TRUE)),
+        is.null(getS3method("format", "rg_call", optional = TRUE))
+      )
+    })[[1L]]
+  }
+  for (k in 1:3) expect_identical(map(), c(1, -1))
+  withr::local_options(rg_session = 5)
+  expect_identical(map(), c(1, 5))
+  expect_identical(there(), list(NULL, NULL, character(), TRUE, TRUE))
+  parallel::clusterCall(cl, function() {
+    options(rg_call = 7)
+    assign("rg_called", 1, globalenv())
+    registerS3method("format", "rg_call", eval(quote(function(x, ...) ""), globalenv()), envir = baseenv())
+    NULL
+  })
+  for (k in 1:2) expect_identical(map(), c(1, 5))
+  expect_identical(there(), list(NULL, 7, "rg_called", TRUE, FALSE))
+})
+
 test_that("nothing is left behind", {
   end_servers()
   expect_no_detritus(detritus)

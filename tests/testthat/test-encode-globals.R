@@ -215,6 +215,88 @@ test_that("a table of methods is listed again when anything in it has changed, a
   expect_changed(assign("print.rg_e", base::sum, envir = table))
 })
 
+test_that("what code needs is found anew when anything has changed that it depends on, and else not", {
+  local_workspace()
+  # Without the text of this file, which is more than is kept.
+  in_workspace <- function(code) eval(parse(text = deparse(substitute(code)), keep.source = FALSE), globalenv())
+  in_workspace({
+    rg_k <- 2
+    rg_env <- new.env()
+    rg_env$f <- function() 1
+    rg_made <- function(x) x
+    rg_made.rg_class <- function(x) x
+    rg_data <- 1
+    rg_beside <- 3
+    rg_fun <- local({
+      inner <- 1
+      function(i) c(rg_k, rg_env$f(), inner, rg_data(i), var(i))
+    })
+  })
+  code <- function() list(get("rg_fun", globalenv()))
+  sorted_parts <- function(found) {
+    found$variables <- found$variables[order(names(found$variables))]
+    found$unsent <- sort(found$unsent)
+    found
+  }
+  expect_found <- function(change) {
+    regatta:::globals_of(code())
+    before <- regatta:::the$globals
+    expect_false(is.null(before))
+    regatta:::globals_of(code())
+    expect_true(rlang::is_reference(regatta:::the$globals, before))
+    force(change)
+    now <- regatta:::globals_of(code())
+    expect_false(rlang::is_reference(regatta:::the$globals, before), label = deparse(substitute(change))[[1L]])
+    expect_identical(sorted_parts(now), sorted_parts(regatta:::globals_find(code(), NULL)))
+  }
+  expect_found(in_workspace(rg_k <- 3))
+  expect_found(in_workspace(rg_env$f <- function() rg_beside))
+  expect_found(in_workspace(rg_env$f <- function() 1))
+  expect_found(in_workspace(assign("inner", function() rg_beside, environment(rg_fun))))
+  expect_found(in_workspace(body(rg_fun)[[2]] <- quote(rg_beside)))
+  expect_found(in_workspace(rg_data <- function(i) i)) # of a variable that was none of the code's
+  expect_found(in_workspace(var <- function(x) "mine"))
+  expect_found(in_workspace(rm(var)))
+  expect_found(in_workspace(rg_made <- function(x) UseMethod("rg_made")))
+  expect_found(in_workspace({
+    rm(rg_beside)
+    makeActiveBinding("rg_beside", function() 4, globalenv())
+  }))
+  in_workspace({
+    rm(rg_beside)
+    rg_beside <- 3
+  })
+  expect_found(in_workspace(delayedAssign("rg_late", 1, globalenv(), globalenv())))
+  table <- get(".__S3MethodsTable__.", baseenv())
+  withr::defer(rm("format.rg_kept", envir = table))
+  expect_found(registerS3method("format", "rg_kept", in_workspace(function(x, ...) "")))
+  withr::defer(detach("package:splines"))
+  expect_found(library(splines))
+  # Not kept: attached variables, active bindings that are used, and much.
+  is_kept <- function() {
+    regatta:::globals_of(code())
+    !is.null(regatta:::the$globals)
+  }
+  expect_true(is_kept())
+  attach(list(rg_attached = 1), name = "rg_list")
+  expect_false(is_kept())
+  detach("rg_list")
+  expect_true(is_kept())
+  last <- geterrmessage()
+  in_workspace(rg_beside <- numeric(1e5))
+  expect_false(is_kept())
+  expect_identical(geterrmessage(), last)
+  in_workspace({
+    rm(rg_beside)
+    makeActiveBinding("rg_beside", function() 4, globalenv())
+  })
+  expect_false(is_kept())
+  in_workspace(rg_fun <- function(i) i)
+  expect_true(is_kept())
+  in_workspace(setClass("RgKept", representation(x = "numeric")))
+  expect_true(".__C__RgKept" %in% names(regatta:::globals_of(code())$variables))
+})
+
 test_that("methods that were registered in the session are registered in a worker for the time of a call", {
   local_workspace()
   in_workspace(rg_word <- function() "mine")

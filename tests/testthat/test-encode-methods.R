@@ -86,6 +86,37 @@ test_that("classes are found in values, their elements and S4 objects", {
   expect_identical(find(list("unit", quote(unit), NULL), names), logical(5))
 })
 
+test_that("what of packages code may need is looked for anew when it, or what is attached or loaded, has changed", {
+  state <- regatta:::the
+  known <- function() state$packages
+  ask <- function() regatta:::packages_found(streams, character())
+  expect_answer <- function(change) {
+    ask()
+    before <- known()
+    ask()
+    expect_true(rlang::is_reference(known(), before))
+    force(change)
+    answer <- ask()
+    expect_false(rlang::is_reference(known(), before))
+    state$packages <- NULL
+    expect_identical(answer, ask())
+  }
+  bytes <- function(x) list(serialize(x, NULL, xdr = FALSE))
+  streams <- bytes("rg_one")
+  expect_answer(streams <- bytes("conn_id"))
+  expect_true(ask()$connections)
+  streams <- bytes(c("bs", "rg_two"))
+  withr::defer(detach("package:splines"))
+  expect_answer(library(splines))
+  expect_identical(ask()$packages$names, list(splines = "bs"))
+  expect_identical(unname(regatta:::packages_found(streams, "splines")$packages$names), unname(list()))
+  withr::defer(detach("rg_list"))
+  expect_answer(attach(list(bs = 1), name = "rg_list"))
+  long <- bytes(numeric(1e5))
+  regatta:::packages_found(long, character())
+  expect_null(regatta:::the$packages)
+})
+
 test_that("nothing is left behind", {
   nodes$stop()
   end_servers()
