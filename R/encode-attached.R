@@ -1,6 +1,8 @@
 # What the session has attached and a worker may not find where it looks for it: packages, and lists and environments
 # that attach() was given.
 
+search_envs <- function() lapply(seq_along(search()), as.environment)
+
 # The environments of the search path that are no packages, first to last.
 attached_lists <- function() {
   at <- which(!startsWith(search(), "package:"))

@@ -43,8 +43,6 @@ attach_list <- function(values, name) {
 attached_packages <- "regatta:packages"
 attached_values <- "regatta:attached"
 
-search_envs <- function() lapply(seq_along(search()), as.environment)
-
 # How the search path stands: its names and environments, and what those hold that are no packages. What stands for
 # packages is locked.
 search_take <- function() {
