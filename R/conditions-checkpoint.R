@@ -59,7 +59,7 @@ checkpoint_reason <- function(failure) {
 }
 
 error_checkpoint_changed <- function(folder, changes, count, call = NULL) {
-  several <- "^(the (variables|packages|methods|settings)|its further arguments)\\b"
+  several <- "^(the (variables|packages|methods|settings|environments)|its further arguments)\\b"
   many <- length(changes) > 1L || grepl(several, changes)
   message <- sprintf(
     "the checkpoint in %s has values of another call: %s %s since.", quoted(folder),

@@ -2,8 +2,8 @@
 # not handed out. It knows elements and values and nothing of workers.
 #
 # A value is found by a key of the element's content, of the code, and of its random numbers, see log-key.R.
-# `task$keyed`, list(fun, args, content), is what a verb says of these; content(i) is what the function is
-# called with for element i. A verb without it has no use for a checkpoint.
+# `task$keyed`, list(fun, args, content, shape), is what a verb says of these; content(i) is what the function is
+# called with for element i, and `shape` how. A verb without it has no use for a checkpoint.
 
 # `seed` is the base of random numbers that the run would have.
 checkpoint_open <- function(task, control, seed) {
@@ -35,7 +35,9 @@ checkpoint_new <- function(task, control, seed) {
   on.exit(if (!opened) log_close(log))
   point <- new.env(parent = emptyenv())
   point$log <- log
-  point$parts <- key_parts(task$keyed$fun, task$keyed$args)
+  context <- key_context(key_unwrapped(task$keyed$fun))
+  point$parts <- key_parts(task$keyed$fun, task$keyed$args, context, task$keyed$shape)
+  point$shared <- context$met
   point$code <- key_of(point$parts)
   point$setting <- control$seed
   point$again <- if (!isFALSE(control$seed)) control$retry_seed
@@ -103,7 +105,7 @@ checkpoint_changes <- function(before, now) {
 
 # With random numbers an element is its place as well. Without, elements of the same content are told apart.
 checkpoint_keys <- function(task, point) {
-  context <- key_context(key_unwrapped(task$keyed$fun))
+  context <- key_context(key_unwrapped(task$keyed$fun), point$shared)
   content <- vapply(seq_len(task$n), function(i) key_given(task$keyed$content(i), context), "")
   place <- if (!is.null(point$seed)) {
     point$before + seq_len(task$n)

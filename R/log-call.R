@@ -9,42 +9,50 @@ key_given <- function(x, search) {
   search_element(search, x)
 }
 
-# What the keys of a map's elements are made with.
-key_context <- function(fun) new_search(if (is_looked_into(fun)) environment(fun) else globalenv())
+# What the keys of a map's elements are made with. `shared`: the environments of the call, which key_parts() has met.
+key_context <- function(fun, shared = list()) {
+  new_search(if (is_looked_into(fun)) environment(fun) else globalenv(), shared)
+}
 
 is_looked_into <- function(fun) !is.primitive(fun) && !is_packaged(environment(fun))
 
 # What the values of a map depend on but their elements, each as a key: `code` of the function, its further
 # `arguments`, and by their names the `variables` that it uses, or that words name; the `packages` that have the others;
 # `methods` and classes of the workspace, which are found by the classes of objects and not by names in code; `settings`
-# that say what comes of a value.
-key_parts <- function(fun, args) {
+# that say what comes of a value; `environments` of all these, and which of them are the same; and the `shape` of the
+# calls in which elements are given to the function. `search$met` has the environments then.
+key_parts <- function(fun, args, search = key_context(key_unwrapped(fun)), shape = "FUN(X[[i]], ...)") {
   fun <- key_unwrapped(fun)
-  search <- key_context(fun)
   search$of_call <- TRUE
   found <- list()
   names <- if (is_looked_into(fun)) names_of(fun)
-  place <- if (is.null(names) && !is.primitive(fun)) environmentName(environment(fun))
   parts <- search_through(search, function() {
     if (!is.null(names)) found <<- key_values(names, environment(fun))
     code <- function(seen) {
       if (!is.null(names)) key_words(names, environment(fun), seen)
-      list(key_hidden(key_code(fun, seen), seen), key_marks(fun), rlang::hash(place))
+      if (!is.primitive(fun)) key_place(environment(fun), seen)
+      # Code of a package is that of its name.
+      list(key_hidden(key_code(fun, seen), seen), key_marks(fun), if (is.null(names)) key_package(fun))
     }
     search$scan <- FALSE # a method that is not called names nothing
-    methods <- vapply(key_methods(), key_of, "", search)
+    methods <- search_keys(search, key_methods())
     search$scan <- TRUE
+    search$part <- "0code"
+    code <- key_through(code, search)
+    search$part <- "0arguments"
     list(
-      code = key_through(code, search),
-      arguments = key_of(args, search),
-      variables = vapply(found$values, key_of, "", search), packages = found$packages, methods = methods,
-      settings = c(vapply(key_options(), key_of, "", search), vapply(key_settings(), key_of, ""))
+      code = code, arguments = key_of(args, search), variables = search_keys(search, found$values),
+      packages = found$packages, methods = methods,
+      settings = c(search_keys(search, key_options()), vapply(key_settings(), key_of, "")), shape = shape
     )
   })
   keys <- parts$keys
   keys$variables <- key_merged(c(keys$variables, parts$variables))
+  keys$environments <- search_graph(search)
   keys
 }
+
+key_package <- function(fun) if (!is.primitive(fun)) rlang::hash(environmentName(environment(fun)))
 
 # One key for each name.
 key_merged <- function(keys) {
@@ -85,10 +93,14 @@ key_changes <- function(before, now) {
     differs <- Filter(function(name) !identical(before[[part]][name], now[[part]][name]), names)
     if (part == "methods") differs <- unique(sub("^[.]__[CT]__([^:]*).*$", "\\1", differs))
     if (length(differs) > 0L) {
-      paste(if (length(differs) == 1L) one else many, paste0("`", differs, "`", collapse = ", "))
+      quoted <- paste0("`", differs, "`")
+      quoted[differs == "0code"] <- "the function"
+      quoted[differs == "0arguments"] <- "its arguments"
+      paste(if (length(differs) == 1L) one else many, paste(quoted, collapse = ", "))
     }
   }
-  c(
+  changes <- c(
+    if (!identical(before$shape, now$shape)) "how the function is called with its elements",
     if (!identical(before$code, now$code)) "the code of the function",
     if (!identical(before$arguments, now$arguments)) "its further arguments",
     named("variables", "the variable", "the variables"),
@@ -96,4 +108,10 @@ key_changes <- function(before, now) {
     named("methods", "the method or class of the workspace", "the methods or classes of the workspace"),
     named("settings", "the setting", "the settings")
   )
+  # What has changed otherwise has other environments, too.
+  if (length(changes) > 0L) {
+    return(changes)
+  }
+  around <- "the environments, what is around them or which of them are the same, of"
+  named("environments", around, around)
 }

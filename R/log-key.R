@@ -4,10 +4,10 @@
 # and the values of what these name, see log-names.R.
 
 # 32 hexadecimal digits. With `search` the words in it are noted there, see log-search.R. Of what is added here, no part
-# is a word: kinds of parts begin with a digit, and names of attributes, slots and variables are hashed.
+# is a word or a value: kinds of parts are symbols, and names of attributes, slots and variables are hashed.
 key_of <- function(x, search = NULL) {
   # Most elements are of these kinds. `[[` makes a vector that R holds as no other.
-  if (is.atomic(x) && is.null(attributes(x))) {
+  if (is.atomic(x) && is.null(attributes(x)) && !isS4(x)) {
     if (length(x) == 1L) {
       if (!is.null(search) && is.character(x)) key_serialise(x, search = search)
       return(rlang::hash(x[[1L]]))
@@ -22,10 +22,14 @@ key_of <- function(x, search = NULL) {
   key_through(function(seen) x, search)
 }
 
-# The key of what make() returns and all that it leads to.
+# The key of what make() returns and all that it leads to. What functions do depends on which of them share an
+# environment, too, and on what is around it: of a part of a call that is for `search`, see search_graph().
 key_through <- function(make, search) {
   seen <- new.env(parent = emptyenv())
   seen$numbers <- new.env(parent = emptyenv()) # of environments and functions, by what tells them apart
+  seen$places <- new.env(parent = emptyenv()) # numbers of environments and what is around them, see key_place()
+  seen$met <- list() # these, by what tells them apart
+  seen$around <- character()
   seen$queue <- list() # list(kind, object): what is looked into later, for its number stands in its place
   seen$depth <- 0L
   seen$search <- search
@@ -36,7 +40,46 @@ key_through <- function(make, search) {
     done <- done + 1L
     parts[[done + 1L]] <- key_bytes(key_entry(seen$queue[[done]], seen), seen)
   }
-  rlang::hash(if (done == 0L) parts[[1L]] else parts)
+  if (length(seen$met) == 0L) {
+    return(rlang::hash(if (done == 0L) parts[[1L]] else parts))
+  }
+  if (is.null(search)) {
+    return(rlang::hash(list(parts, seen$around)))
+  }
+  search_met(search, seen$met, seen$around)
+  rlang::hash(parts)
+}
+
+# The number of an environment, in the order in which they are met: so the same objects, related in the same ways, are
+# described alike in all sessions. `around` has the number of the next environment of each, or the name of one that all
+# sessions have. Chains of any length need no stack.
+key_place <- function(env, seen) {
+  at <- env
+  repeat {
+    id <- key_identity(at)
+    if (!is.null(seen$places[[id]])) break
+    number <- length(seen$met) + 1L
+    assign(id, number, envir = seen$places)
+    seen$met[[id]] <- at # held, so that no other has its address
+    if (!is_own_environment(at)) {
+      seen$around[[number]] <- id
+      break
+    }
+    at <- parent.env(at)
+    known <- seen$places[[key_identity(at)]]
+    seen$around[[number]] <- as.character(if (is.null(known)) number + 1L else known)
+  }
+  seen$places[[key_identity(env)]]
+}
+
+key_identity <- function(env) if (is_own_environment(env)) rlang::obj_address(env) else key_home(env)
+
+# The name of an environment that all sessions have, or may have by this name.
+key_home <- function(env) {
+  if (inherits(env, "srcfile")) {
+    return("source")
+  }
+  paste(if (isNamespace(env)) "namespace", environmentName(env))
 }
 
 # A list of vectors, with names at most: key_plain() would leave it as it is.
@@ -103,7 +146,10 @@ key_whole <- function(env, seen) {
   is_new <- isFALSE(search$of_call) && is_own_environment(around) &&
     !rlang::obj_address(around) %in% search$start$addresses
   marks <- attributes(env)
-  list(key_variables(env), if (length(marks) > 0L) key_marked(marks, seen), if (is_new) around)
+  list(
+    key_variables(env), if (length(marks) > 0L) key_marked(marks, seen), if (is_new) around, key_place(env, seen),
+    if (isS4(env)) quote(`0isS4`)
+  )
 }
 
 # What is not evaluated yet is not evaluated for this, and active bindings are their functions. An object of a reference
@@ -116,7 +162,7 @@ key_variables <- function(env) {
 
 key_named <- function(env, names) {
   found <- variables_of(env, sorted(names))
-  found$values[found$active] <- lapply(found$values[found$active], function(f) list("0active", f))
+  found$values[found$active] <- lapply(found$values[found$active], function(f) list(quote(`0active`), f))
   found$values
 }
 
@@ -124,37 +170,39 @@ key_named <- function(env, names) {
 key_depth <- 50L
 
 # The object with functions and language in it as plain lists, wherever they stand: also in attributes, which slots
-# are, and in classes. A function that package methods has made of another is one with attributes.
+# are, and in classes. Each begins with a symbol that says what it was, as no list of a user does in what is made here:
+# a symbol of theirs is a list, too. A function that package methods has made of another is one with attributes.
 key_plain <- function(x, seen) {
   if (seen$depth >= key_depth) {
-    return(list("0deep", key_later(seen, "deep", x)))
+    return(list(quote(`0deep`), key_later(seen, "deep", x)))
   }
   seen$depth <- seen$depth + 1L
   on.exit(seen$depth <- seen$depth - 1L)
   if (isS4(x) && methods::is(x, "classRepresentation")) {
     return(key_class(x, seen))
   }
-  switch(typeof(x),
+  plain <- switch(typeof(x),
     closure = key_function(x, seen),
     language = , expression = key_language(x, seen),
-    pairlist = key_plain(as.list(x), seen),
+    pairlist = list(quote(`0pairlist`), key_list(as.list(x), seen)),
     list = key_list(x, seen),
-    S4 = list("0S4", key_marked(attributes(x), seen)),
+    S4 = list(quote(`0S4`), key_marked(attributes(x), seen)),
     symbol = key_symbol(x),
     environment = key_environment(x),
     NULL = , builtin = , special = , externalptr = , weakref = , promise = , bytecode = x,
     key_vector(x, seen)
   )
+  if (isS4(x) && !typeof(x) %in% c("S4", "environment")) list(quote(`0isS4`), plain) else plain
 }
 
 # serialize() warns of one of an attached package.
 key_environment <- function(env) {
   name <- attr(env, "name", exact = TRUE)
-  if (is.character(name) && startsWith(name[[1L]], "package:")) list("0package", rlang::hash(name[[1L]])) else env
+  if (is.character(name) && startsWith(name[[1L]], "package:")) list(quote(`0package`), rlang::hash(name[[1L]])) else env
 }
 
 # As a string, in which a name is a word. Symbols in what is serialised are names of attributes.
-key_symbol <- function(x) list("0symbol", as.character(x))
+key_symbol <- function(x) list(quote(`0symbol`), as.character(x))
 
 # Attributes, slots, or other parts that have names.
 key_marked <- function(marks, seen) list(rlang::hash(names(marks)), key_list(unname(marks), seen))
@@ -171,7 +219,7 @@ key_vector <- function(x, seen) {
   }
   if (!is.null(marks)) marks <- key_marked(marks, seen)
   if (length(x) <= key_stretch) {
-    return(list("0vector", as.vector(unclass(x)), marks))
+    return(list(quote(`0vector`), as.vector(unclass(x)), marks))
   }
   starts <- seq(0, length(x) - 1, by = key_stretch)
   parts <- vapply(starts, function(start) {
@@ -179,7 +227,7 @@ key_vector <- function(x, seen) {
     attributes(part) <- NULL
     key_of(part, seen$search)
   }, "")
-  list("0long", rlang::hash(list(typeof(x), length(x), parts)), marks)
+  list(quote(`0long`), rlang::hash(list(typeof(x), length(x), parts)), marks)
 }
 
 # Which elements of a list key_plain() would change. Attributes of attributes of attributes may be deep: they are left
@@ -207,7 +255,7 @@ key_list <- function(x, seen) {
   attributes(x) <- NULL
   x[deep] <- lapply(x[deep], key_plain, seen = seen)
   if (deep_marks) {
-    return(list("0list", x, key_marked(marks, seen)))
+    return(list(quote(`0list`), x, key_marked(marks, seen)))
   }
   attributes(x) <- marks
   x
@@ -224,17 +272,18 @@ key_class <- function(class, seen) {
   } else {
     list(class@prototype)
   }
-  list("0class", rlang::hash(facts), key_marked(c(class@validity, parts), seen))
+  list(quote(`0class`), rlang::hash(facts), key_marked(c(class@validity, parts), seen))
 }
 
 # A formula is what it names, too.
 key_language <- function(x, seen) {
   env <- attr(x, ".Environment", exact = TRUE)
-  if (is.environment(env)) {
-    search_from(seen$search, env)
-    attr(x, ".Environment") <- NULL
+  if (!is.environment(env)) {
+    return(key_sourceless(x, seen))
   }
-  key_sourceless(x, seen)
+  search_from(seen$search, env)
+  attr(x, ".Environment") <- NULL
+  list(quote(`0formula`), key_sourceless(x, seen), key_place(env, seen))
 }
 
 # The same code in one environment is one thing, be it held once or twice.
@@ -242,7 +291,7 @@ key_function <- function(fun, seen) {
   fun <- key_unwrapped(fun)
   code <- rlang::hash(list(key_hidden(key_code(fun, seen), seen), key_bytes(key_marks(fun), seen)))
   id <- paste(code, rlang::obj_address(environment(fun)))
-  list("0code", key_later(seen, "code in", list(x = fun, code = code, env = environment(fun)), id))
+  list(quote(`0code`), key_later(seen, "code in", list(x = fun, code = code, env = environment(fun)), id))
 }
 
 # Of code, whose words are those that names_of() tells.
@@ -255,13 +304,14 @@ key_unwrapped <- function(fun) {
 }
 
 key_look <- function(entry, seen) {
+  place <- key_place(entry$env, seen)
   if (is_packaged(entry$env)) {
-    return(list(entry$code, rlang::hash(environmentName(entry$env))))
+    return(list(entry$code, place))
   }
   names <- names_of(entry$x)
   key_words(names, entry$env, seen)
   found <- key_values(names, entry$env)
-  list(entry$code, rlang::hash(list(names(found$values), found$packages)), unname(found$values))
+  list(entry$code, rlang::hash(list(names(found$values), found$packages)), unname(found$values), place)
 }
 
 # Notes what else than the names of its variables may be one in code. It does so for code that is not searched itself.
@@ -294,7 +344,7 @@ key_code <- function(fun, seen) {
 
 # Code without the marks of where it was written, which the functions in it have too.
 key_sourceless <- function(x, seen, depth = 0L) {
-  code <- is.call(x) || is.expression(x) || is.pairlist(x)
+  code <- is.call(x) || is.expression(x) || (is.pairlist(x) && !is.null(x))
   if (is.symbol(x)) {
     return(key_symbol(x))
   }
@@ -306,18 +356,15 @@ key_sourceless <- function(x, seen, depth = 0L) {
     return(key_plain(x, seen))
   }
   if (depth >= key_depth) {
-    return(list("0deep", key_later(seen, "code", x)))
+    return(list(quote(`0deep`), key_later(seen, "code", x)))
   }
-  if (is.expression(x) || is.pairlist(x)) {
-    attributes(x) <- attributes(x)["names"]
-    return(lapply(as.list(x), key_sourceless, seen, depth + 1L))
-  }
+  if (is.call(x) && identical(x[[1L]], quote(`function`))) x <- x[1:3]
   for (mark in c("srcref", "srcfile", "wholeSrcref")) attr(x, mark) <- NULL
-  if (identical(x[[1L]], quote(`function`))) x <- x[1:3]
   marks <- attributes(x)
   if (is.object(x)) class(x) <- NULL # methods of `[` and as.list() have other ideas of it
   plain <- lapply(as.list(x), key_sourceless, seen, depth + 1L)
-  if (length(marks) > 0L) list(plain, key_marked(marks, seen)) else plain
+  kind <- switch(typeof(x), expression = quote(`0expression`), pairlist = quote(`0pairlist`), quote(`0call`))
+  list(kind, plain, if (length(marks) > 0L) key_marked(marks, seen))
 }
 
 # list(values, packages): what names, as of names_of(), stand for from `env` on; for those that packages have, which.
@@ -346,5 +393,5 @@ key_existing <- function(names, env) {
 # Arguments that nobody has looked at yet are evaluated, as an element would do.
 key_value <- function(env, name) {
   code <- if (name == "...") quote(list(...)) else as.name(name)
-  tryCatch(eval(code, env), error = function(e) "fails")
+  tryCatch(eval(code, env), error = function(e) quote(`0fails`))
 }

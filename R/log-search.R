@@ -7,9 +7,11 @@
 # The variables are those of `places`: the workspace, lists that are attached, and the environments around functions,
 # formulas and environments that are met.
 
-# For a function that finds variables from `env` on.
-new_search <- function(env) {
+# For a function that finds variables from `env` on. `shared` are environments that all elements have, as `met` of
+# search_graph().
+new_search <- function(env, shared = list()) {
   search <- new.env(parent = emptyenv())
+  search$shared <- shared
   search$places <- c(list(globalenv()), attached_lists())
   search$of_call <- FALSE # whether it is for what all elements have, and not for one of them
   search$addresses <- vapply(search$places, rlang::obj_address, "")
@@ -79,6 +81,7 @@ search_through <- function(search, make) {
     search$found <- logical(length(search$names))
     search$symbols <- character() # in code that evaluates code, for environments around others
     search$whole <- character() # addresses of environments that are values: all of their variables count there
+    search$graph <- list() # see search_met()
     search_methods(search)
     keys <- make()
     variables <- search_variables(search)
@@ -100,6 +103,31 @@ search_methods <- function(search) {
   }
 }
 
+# The keys of these values, by their names.
+search_keys <- function(search, values) {
+  vapply(stats::setNames(nm = names(values)), function(name) {
+    search$part <- name
+    key_of(values[[name]], search)
+  }, "")
+}
+
+# Environments that were met while a key was made, that of `search$part`, and what is around them: see key_place().
+search_met <- function(search, met, around) {
+  part <- search$graph[[search$part]]
+  search$graph[[search$part]] <- list(met = c(part$met, met), around = c(part$around, around))
+}
+
+# Which environments the parts have, what is around them and which of them are the same, as a key for each part. Parts
+# are taken in the order of their names, so that a session in which all else is equal numbers them alike. `search$met`
+# has the environments then, by what tells them apart.
+search_graph <- function(search) {
+  graph <- search$graph[sorted(as.character(names(search$graph)))]
+  met <- c(search$shared, do.call(c, unname(lapply(graph, `[[`, "met"))))
+  met <- met[!duplicated(names(met))]
+  search$met <- met
+  vapply(graph, function(part) rlang::hash(list(match(names(part$met), names(met)), part$around)), "")
+}
+
 # The values of variables have words, too.
 search_variables <- function(search) {
   if (!any(search$found) && !any(search$around) && length(search$tables) == 0L) {
@@ -108,7 +136,7 @@ search_variables <- function(search) {
   keys <- around <- list()
   if (length(search$tables) > 0L) keys[[search_table]] <- search_key(search, search_table, search$tables)
   repeat {
-    words <- setdiff(search$names[search$found], names(keys))
+    words <- sorted(setdiff(search$names[search$found], names(keys)))
     symbols <- if (any(search$around)) setdiff(intersect(search$symbols, search$names), names(around))
     if (length(words) + length(symbols) == 0L) break
     for (name in words) keys[[name]] <- search_word(search, name)
@@ -121,9 +149,13 @@ search_variables <- function(search) {
 # The key of an element, with those of the variables that are named in it. It begins with what the function of the map
 # has: other elements do not have the places of this one.
 search_element <- function(search, x) {
-  found <- search_through(search, function() key_of(x, search))
+  found <- search_through(search, function() {
+    search$part <- "0element"
+    key_of(x, search)
+  })
+  graph <- if (length(search$graph) > 0L) search_graph(search)
   if (!identical(search$around, search$start$around)) list2env(search$start, search)
-  if (length(found$variables) > 0L) rlang::hash(found) else found$keys
+  if (length(found$variables) + length(graph) > 0L) rlang::hash(c(found, graph)) else found$keys
 }
 
 # Whether keys of variables are those that all elements have.
@@ -143,11 +175,12 @@ search_word <- function(search, name) {
     search$found <- logical(length(found))
     search$symbols <- character()
     key <- search_key(search, name, search$places)
-    known <- list(key = key, found = which(search$found), symbols = search$symbols)
+    known <- list(key = key, found = which(search$found), symbols = search$symbols, graph = search$graph[[name]])
     if (search_is_plain(search)) assign(name, known, envir = search$known)
     search$found <- found
     search$symbols <- symbols
   }
+  search$graph[[name]] <- known$graph
   search$found[known$found] <- TRUE
   search$symbols <- union(search$symbols, known$symbols)
   known$key
@@ -158,6 +191,7 @@ search_key <- function(search, name, places) {
   homes <- Filter(function(place) {
     exists(name, envir = place, inherits = FALSE) && !rlang::obj_address(place) %in% search$whole
   }, places)
+  search$part <- name
   keys <- vapply(homes, function(home) key_of(unname(key_named(home, name)), search), "")
   if (length(keys) > 0L) rlang::hash(sorted(keys)) else ""
 }

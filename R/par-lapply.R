@@ -52,7 +52,7 @@ map_list <- function(X, FUN, args, verb, call, on, control, names = base::names(
 }
 
 keyed_by <- function(X, fun, args) {
-  list(fun = fun, args = args, content = function(i) X[[i]])
+  list(fun = fun, args = args, content = function(i) X[[i]], shape = "FUN(X[[i]], ...)")
 }
 
 # A loop over the elements in a worker, for run_map(). Language among the arguments is an argument, not

@@ -12,7 +12,10 @@ par_mapply <- function(FUN, ..., MoreArgs = NULL, SIMPLIFY = TRUE, USE.NAMES = T
   one <- mapply_element(FUN, dots, MoreArgs)
   values <- map_list(
     seq_len(n), one, list(), "par_mapply", sys.call(), .on, .control, names = names,
-    keyed = list(fun = FUN, args = as.list(MoreArgs), content = function(i) mapply_arguments(dots, i))
+    keyed = list(
+      fun = FUN, args = as.list(MoreArgs), content = function(i) mapply_arguments(dots, i),
+      shape = "FUN(dots[[1]][[i]], dots[[2]][[i]], ..., MoreArgs)"
+    )
   )
   failed <- .control$errors == "collect" && any(vapply(values, inherits, NA, "regatta_error"))
   if (!isFALSE(SIMPLIFY) && length(values) > 0L && !failed) {

@@ -944,14 +944,16 @@ test_that("two calls on one folder exclude each other, in one session, in its wo
 
 test_that("where the log cannot be written the map goes on and says so, and a later one goes on from what is there", {
   dir <- folder()
-  limited <- function(dir) {
+  large <- function(i) rep(as.double(i), 900)
+  environment(large) <- globalenv()
+  limited <- function(dir, large) {
     # as testthat has them
     Sys.setlocale("LC_COLLATE", "C")
     options(useFancyQuotes = FALSE)
     values <- list()
     told <- character()
     values <- withCallingHandlers(
-      par_lapply(1:20, function(i) rep(as.double(i), 900), .control = par_control(
+      par_lapply(1:20, large, .control = par_control(
         workers = 1, progress = FALSE, checkpoint = dir, seed = 1L, shm = FALSE, batch = 20L
       )),
       regatta_warning_checkpoint = function(w) {
@@ -961,7 +963,7 @@ test_that("where the log cannot be written the map goes on and says so, and a la
     )
     list(values = values, told = told)
   }
-  session <- local_session(limited, list(dir), wrap = c("sh", "-c", "ulimit -f 128; exec \"$@\"", "sh"))
+  session <- local_session(limited, list(dir, large), wrap = c("sh", "-c", "ulimit -f 128; exec \"$@\"", "sh"))
   got <- fault_value(session)$value
   expect_identical(got$values, lapply(1:20, function(i) rep(as.double(i), 900)))
   expect_length(got$told, 1L)
@@ -971,7 +973,7 @@ test_that("where the log cannot be written the map goes on and says so, and a la
   expect_true(nrow(some) >= 6L && nrow(some) < 9L)
   expect_identical(attr(some, "damaged"), 0)
   expect_message(
-    again <- par_lapply(1:20, function(i) rep(as.double(i), 900), .control = going(dir, workers = 1L)),
+    again <- par_lapply(1:20, large, .control = going(dir, workers = 1L)),
     sprintf("%d of 20", nrow(some))
   )
   expect_identical(again, got$values)

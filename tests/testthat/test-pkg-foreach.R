@@ -134,9 +134,9 @@ test_that("the parts of a long loop have random numbers, and places in a checkpo
   local_backend(2)
   two <- list(ahead = 2)
   X <- rep(1, 5)
-  draw <- function(control, ahead = two) {
+  draw <- function(control, ahead = two, said = suppressMessages) {
     registerDoRegatta(2, control)
-    suppressMessages(foreach(x = X, .combine = c, .options.regatta = ahead) %dopar% stats::runif(x))
+    said(foreach(x = X, .combine = c, .options.regatta = ahead) %dopar% stats::runif(x))
   }
   for (seed in list(TRUE, 5L)) {
     set.seed(1)
@@ -160,10 +160,9 @@ test_that("the parts of a long loop have random numbers, and places in a checkpo
   expect_identical(anyDuplicated(first), 0L)
   expect_identical(draw(kept), first)
   X <- rep(1, 6)
-  registerDoRegatta(2, kept)
   expect_message(
     expect_message(
-      again <- foreach(x = X, .combine = c, .options.regatta = list(ahead = 3)) %dopar% stats::runif(x),
+      again <- draw(kept, list(ahead = 3), identity),
       "3 of 3 elements are done"
     ),
     "2 of 3 elements from 4 on are done"
