@@ -65,7 +65,25 @@ error_checkpoint_changed <- function(folder, changes, count, call = NULL) {
     "the checkpoint in %s has values of another call: %s %s since.", quoted(folder),
     paste(changes, collapse = " and "), if (many) "have changed" else "has changed"
   )
-  error_checkpoint(message, folder, "changed", checkpoint_anew(folder, count), call)
+  advice <- checkpoint_anew(folder, count)
+  if (any(grepl("as a word in", changes, fixed = TRUE))) {
+    advice <- paste(
+      advice, "A variable whose name is a word by accident is to have its old value, or another name from the start."
+    )
+  }
+  error_checkpoint(message, folder, "changed", advice, call)
+}
+
+error_checkpoint_search <- function(passes) {
+  message <- sprintf(paste(
+    "what this call depends on cannot be told: %d times what its function, arguments or an element use has led to",
+    "other variables, in environments that were not known before."
+  ), passes)
+  advice <- paste(
+    "Nothing was run. Active bindings that return other functions each time do so. Give what they return as a further",
+    "argument, or call without `checkpoint`."
+  )
+  error_checkpoint(message, NULL, "search", advice)
 }
 
 error_checkpoint_unreadable <- function(folder, call = NULL) {

@@ -13,7 +13,7 @@ h5_cache <- function(m, budget = "1GB") {
   others <- if (inherits(m, "h5_sparse")) h5_sparse_others(m) else character()
   pointer <- h5_call("ffi_h5_cache_new", h5_source(m), others, floor(budget), shm_limit())
   h5_cache_settle(h5_invoke("ffi_h5_cache_changed", pointer))
-  name <- new.env(hash = FALSE, parent = emptyenv())
+  name <- structure(new.env(hash = FALSE, parent = emptyenv()), class = key_session_class)
   name$id <- h5_invoke("ffi_h5_cache_info", pointer)$id
   assign(name$id, pointer, envir = the$h5_caches)
   reg.finalizer(name, h5_cache_forget)

@@ -17,7 +17,8 @@ key_context <- function(fun, shared = list()) {
 is_looked_into <- function(fun) !is.primitive(fun) && !is_packaged(environment(fun))
 
 # What the values of a map depend on but their elements, each as a key: `code` of the function, its further
-# `arguments`, and by their names the `variables` that it uses, or that words name; the `packages` that have the others;
+# `arguments`, and by their names the `variables` that it uses, or that words name, `words` alone some of them; the `packages` that
+# have the others;
 # `methods` and classes of the workspace, which are found by the classes of objects and not by names in code; `settings`
 # that say what comes of a value; `environments` of all these, and which of them are the same; and the `shape` of the
 # calls in which elements are given to the function. `search$met` has the environments then.
@@ -47,6 +48,7 @@ key_parts <- function(fun, args, search = key_context(key_unwrapped(fun)), shape
     )
   })
   keys <- parts$keys
+  keys$words <- setdiff(names(parts$variables), names(keys$variables))
   keys$variables <- key_merged(c(keys$variables, parts$variables))
   keys$environments <- search_graph(search)
   keys
@@ -86,6 +88,9 @@ key_settings <- function() {
   c(as.list(settings_locale()), list(TZ = zone, RNGkind = rng_kind()))
 }
 
+# Of a variable, in words.
+key_by_word <- "(as a word in strings or names that are used)"
+
 # Which of them differ, in words; nothing if they are equal.
 key_changes <- function(before, now) {
   named <- function(part, one, many) {
@@ -94,6 +99,8 @@ key_changes <- function(before, now) {
     if (part == "methods") differs <- unique(sub("^[.]__[CT]__([^:]*).*$", "\\1", differs))
     if (length(differs) > 0L) {
       quoted <- paste0("`", differs, "`")
+      by_word <- part == "variables" & differs %in% now$words
+      quoted[by_word] <- paste(quoted[by_word], key_by_word)
       quoted[differs == "0code"] <- "the function"
       quoted[differs == "0arguments"] <- "its arguments"
       paste(if (length(differs) == 1L) one else many, paste(quoted, collapse = ", "))

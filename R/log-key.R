@@ -244,8 +244,16 @@ key_shallow <- c(
   "character", "raw"
 )
 
+# The class of environments that are facts of this session, such as where it has a cache: a list that holds one is what
+# it is without.
+key_session_class <- "regatta_of_session"
+
 key_list <- function(x, seen) {
   deep <- which(is_deep(x))
+  of_session <- deep[vapply(unclass(x)[deep], inherits, NA, key_session_class)]
+  if (length(of_session) > 0L) {
+    return(key_list(x[-of_session], seen))
+  }
   marks <- attributes(x)
   deep_marks <- any(is_deep(marks))
   if (length(deep) == 0L && !deep_marks) {

@@ -73,9 +73,10 @@ search_bytes <- function(search, bytes) {
 }
 
 # list(keys, variables): what make() returns, which makes keys with `search`, and by their names the keys of the
-# variables that are named in what these are made of. It is made again where it has led to other places, but not for
-# ever where it makes new ones itself, as an active binding may.
+# variables that are named in what these are made of. It is made again where it has led to other places, whose names
+# may be words in it. An active binding may make a new place each time: what finds nothing new is what there is.
 search_through <- function(search, make) {
+  last <- NULL
   for (pass in seq_len(search_passes)) {
     around <- search$around
     search$found <- logical(length(search$names))
@@ -83,15 +84,19 @@ search_through <- function(search, make) {
     search$whole <- character() # addresses of environments that are values: all of their variables count there
     search$graph <- list() # see search_met()
     search_methods(search)
-    keys <- make()
-    variables <- search_variables(search)
-    if (identical(search$around, around)) break
+    found <- list(keys = make(), variables = search_variables(search))
+    now <- list(found, search_graph(search), unique(search$names))
+    if (identical(search$around, around) || identical(now, last)) {
+      return(found)
+    }
+    last <- now
     if (length(search$places) > length(around)) search_names(search)
   }
-  list(keys = keys, variables = variables)
+  signal_error(error_checkpoint_search(search_passes))
 }
 
-search_passes <- 10L
+# Each finds at least one more environment in which names are looked up.
+search_passes <- 100L
 
 # S3 methods of these places are found by no name. Those of the workspace are known, see key_methods().
 search_methods <- function(search) {

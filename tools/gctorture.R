@@ -96,12 +96,24 @@ cases <- list(
       call("ffi_encode_names", list(bytes, bytes), names), call("ffi_encode_classes", data, names)
     )
   },
-  # values that are written, and those that the second call reads; some are in files of their own
+  # A log that is written, read and read again, one value in a file of its own. The keys of a call are made by R code, of
+  # which a collection at each allocation would make hours.
   checkpoint = function() {
     folder <- tempfile("log-")
     on.exit(unlink(folder, recursive = TRUE))
-    map <- function() par_lapply(list(letters, 1:2e5 + 0.5), identity, .control = control(checkpoint = folder))
-    list(map(), map(), nrow(par_log(folder)))
+    rg <- function(name, ...) get(name, asNamespace("regatta"))(...)
+    key <- function(digit) strrep(digit, 32L)
+    log <- rg("log_open", folder, TRUE)
+    payloads <- list(serialize(list(facts = list(), value = letters), NULL, xdr = FALSE), as.raw(1:9))
+    told <- list(
+      rg("log_append", log, "call", key("0"), 0, list(n = 3)), rg("log_append", log, "value", key("1"), 1, list(), 1:3),
+      rg("log_append_bytes", log, "value", c(key("2"), key("3")), c(2, 3), payloads),
+      rg("log_append", log, "value", key("4"), 4, list(), list(1:5e4 + 0.5, letters), 2^20), rg("log_sync", log)
+    )
+    rg("log_close", log)
+    log <- rg("log_open", folder, FALSE)
+    on.exit(rg("log_close", log), add = TRUE, after = FALSE)
+    list(told, log$records, log$damaged, rg("log_read", log, seq_len(nrow(log$records))))
   },
   counter = function() {
     counter <- shm_counter(2)

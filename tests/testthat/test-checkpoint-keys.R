@@ -113,6 +113,60 @@ test_that("calls that give their elements in another way have values of their ow
   expect_message(par_vapply(X, function(x) list(NULL), list(1), .control = control(folder())), NA)
 })
 
+test_that("what is only reached from one environment after another counts, or the call is refused", {
+  # The name of the next function is a word in data, and that of an environment which the one before leads to.
+  chain <- function(n, last) {
+    name <- function(k) paste0("rg_link", k)
+    for (k in n:1) {
+      env <- list2env(stats::setNames(list(last), name(k)), parent = globalenv())
+      env$rg_next <- name(k)
+      last <- in_place(env, function() rg_next)
+    }
+    last
+  }
+  of <- function(n, last) parts(chain(n, last), list())
+  expect_identical(of(15, 1), of(15, 1))
+  expect_false(identical(of(15, 1), of(15, 2)))
+  e <- expect_error(of(150, 1), "led to.*other variables", class = "regatta_error_checkpoint")
+  expect_identical(e$reason, "search")
+})
+
+test_that("a variable that only a word names is told of as that", {
+  withr::defer(rm(list = intersect(c("rg_data", "rg_used"), ls(globalenv())), envir = globalenv()))
+  assign("rg_data", 1, globalenv())
+  assign("rg_used", 1, globalenv())
+  FUN <- in_place(globalenv(), function(i) {
+    message("reading rg_data")
+    i + rg_used
+  })
+  dir <- folder()
+  run <- function() par_lapply(1:2, FUN, .control = control(dir, messages = "drop"))
+  run()
+  assign("rg_data", 2, globalenv())
+  e <- expect_error(run(), class = "regatta_error_checkpoint")
+  expect_match(conditionMessage(e), "the variable `rg_data` (as a word in strings or names that are used)", fixed = TRUE)
+  expect_match(conditionMessage(e), "its old value")
+  assign("rg_data", 1, globalenv())
+  assign("rg_used", 2, globalenv())
+  e <- expect_error(run(), "the variable `rg_used` has changed", class = "regatta_error_checkpoint")
+  expect_no_match(conditionMessage(e), "word")
+})
+
+test_that("a matrix in a file is the same with a cache, in this session and the next", {
+  skip_if_not(h5_available(), "the package was built without libhdf5")
+  path <- withr::local_tempfile(fileext = ".h5")
+  m <- h5_fill(path, "m", c(6L, 4L), function(rows, columns) {
+    matrix(1, length(rows), length(columns))
+  }, .control = two_workers())
+  cached <- h5_cache(m, "1MB")
+  for (wrap in list(identity, list, function(x) parts(sum, list(x)), given)) {
+    expect_identical(key(wrap(cached)), key(wrap(m)))
+    expect_identical(key(wrap(h5_cache(m, "2MB"))), key(wrap(cached)))
+  }
+  expect_false(key(t(cached)) == key(cached))
+  h5_cache_drop(cached)
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
