@@ -26,7 +26,7 @@ the$h5_caches <- new.env(parent = emptyenv()) # caches of matrices in files, by 
 
 # What was found of code, packages and classes, to be found once.
 the$analyses <- new.env(parent = emptyenv()) # which names code takes from elsewhere, by the code
-the$names <- new.env(parent = emptyenv()) # the same for keys
+the$key_code <- new.env(parent = emptyenv()) # the same for keys, and keys of code
 the$methods <- NULL # the S3 methods that are registered, as methods_now() has found them
 the$method_homes <- NULL # list(loaded, class, package): which packages have methods for which classes
 the$worker_homes <- list(class = character(), package = character(), paths = character()) # that only workers have

@@ -22,6 +22,7 @@ checkpoint_open <- function(task, control, seed) {
   point$told <- list() # warnings of elements that have not ended, by number
   point$names <- if (is.null(task$series)) task$names
   point$due <- Inf
+  checkpoint_empty(point)
   if (is.null(earlier)) checkpoint_begin(point, task)
   checkpoint_message(point, task$n)
   if (!is.null(task$series)) task$series$checkpoint <- point
@@ -148,8 +149,9 @@ checkpoint_message <- function(point, n) {
 # How many elements have no value in the log.
 checkpoint_missing <- function(point) sum(is.na(point$rows))
 
-# Seconds for which what was written may be lost if the machine, not just the session, comes to an end.
-checkpoint_sync_after <- 1
+# Seconds for which what was written may be lost if the machine, not just the session, comes to an end: with those for
+# which a value may wait one.
+checkpoint_sync_after <- 0.9
 
 # Gives the run the values that are there of these elements; returns the others.
 checkpoint_take <- function(run, indices) {
@@ -201,10 +203,34 @@ checkpoint_untell <- function(run, index) {
   if (!is.null(run$checkpoint)) run$checkpoint$told[[as.character(index)]] <- NULL
 }
 
-# Values have arrived: `event` is as it comes from the executor. If Ctrl-C comes in between, all of them are written
-# again when the run is closed. This is done for every element, while workers may want the processor.
+# Values have arrived: `event` is as it comes from the executor. This is done for every element, while workers may want
+# the processor: small values wait for others, so that a write, and all that is done for one, is for many.
 checkpoint_keep <- function(run, event) {
   point <- run$checkpoint
+  point$arrived[[length(point$arrived) + 1L]] <- event
+  point$room <- point$room - sum(event$bytes)
+  if (!is.finite(point$write)) point$write <- .Call(ffi_clock) + checkpoint_gather
+  if (point$room < 0 || length(point$arrived) >= 1000L) checkpoint_write(run)
+}
+
+# Seconds for which a value may wait to be written.
+checkpoint_gather <- 0.1
+
+checkpoint_gathered <- function(events) {
+  of <- function(name) do.call(c, lapply(events, `[[`, name))
+  columns <- c("index", "values", "worker", "start", "end", "bytes", "try")
+  if (length(events) == 1L) events[[1L]] else stats::setNames(lapply(columns, of), columns)
+}
+
+# If Ctrl-C comes in between, all of them are written again when the run is closed.
+checkpoint_write <- function(run) {
+  point <- run$checkpoint
+  events <- point$arrived
+  checkpoint_empty(point)
+  if (length(events) == 0L) {
+    return(invisible())
+  }
+  event <- checkpoint_gathered(events)
   numbers <- rbind(unclass(Sys.time()), event$end - event$start, event$bytes, event$try, checkpoint_pids(run, event))
   left <- seq_along(event$index)
   small <- checkpoint_small(point, event)
@@ -236,6 +262,15 @@ checkpoint_keep <- function(run, event) {
   point$due <- min(point$due, .Call(ffi_clock) + checkpoint_sync_after)
 }
 
+checkpoint_empty <- function(point) {
+  point$arrived <- list() # events whose values have not been written
+  point$room <- log_large # bytes for which others may wait
+  point$write <- Inf # when they are written
+}
+
+# Before values are given to somebody while the run goes on.
+checkpoint_settle <- function(run) if (!is.null(run$checkpoint)) checkpoint_write(run)
+
 checkpoint_facts <- function(point, i, numbers) {
   list(
     of = point$of, numbers = numbers, name = point$names[i],
@@ -245,11 +280,11 @@ checkpoint_facts <- function(point, i, numbers) {
 
 # Which of the values can be written together, if there are several.
 checkpoint_small <- function(point, event) {
-  if (length(event$index) == 1L || length(point$told) > 0L) {
+  if (length(event$index) == 1L) {
     return(integer())
   }
   plain <- vapply(event$values, function(value) is_plain_value(value) && length(value) <= 1000L, NA)
-  which(plain & event$bytes < 2^16)
+  which(plain & event$bytes < 2^16 & !as.character(event$index) %in% names(point$told))
 }
 
 # Whether these are in the log.
@@ -285,12 +320,18 @@ checkpoint_fail <- function(run, index, failure) {
 
 # Seconds until there is something to do.
 checkpoint_wait <- function(run) {
-  if (is.null(run$checkpoint)) Inf else run$checkpoint$due - .Call(ffi_clock)
+  point <- run$checkpoint
+  if (is.null(point)) Inf else min(point$due, point$write) - .Call(ffi_clock)
 }
 
 checkpoint_tend <- function(run) {
   point <- run$checkpoint
-  if (!is.null(point) && .Call(ffi_clock) >= point$due) {
+  if (is.null(point)) {
+    return(invisible())
+  }
+  now <- .Call(ffi_clock)
+  if (now >= point$write) checkpoint_write(run)
+  if (now >= point$due) {
     point$due <- Inf
     wrote <- log_sync(point$log)
     if (is_log_failure(wrote)) checkpoint_fail(run, NULL, wrote)
@@ -301,6 +342,7 @@ checkpoint_tend <- function(run) {
 checkpoint_close <- function(run) {
   point <- run$checkpoint
   on.exit(if (is.null(run$task$series)) log_close(point$log))
+  checkpoint_write(run)
   left <- setdiff(which(run$status == element_states[["done"]]), unlist(point$kept))
   if (length(left) > 0L) {
     tasks <- run$tasks
@@ -309,6 +351,7 @@ checkpoint_close <- function(run) {
       index = left, values = run$values[left], worker = tasks$worker[left], start = tasks$start[left],
       end = tasks$end[left], bytes = tasks$bytes[left], try = tasks$tries[left]
     ))
+    checkpoint_write(run)
   }
   wrote <- if (is.finite(point$due)) log_sync(point$log)
   if (is_log_failure(wrote)) checkpoint_fail(run, NULL, wrote)

@@ -116,6 +116,7 @@ run_guard <- function(run, code) {
     }
   })
   value <- withCallingHandlers(run$executor$guard(code), error = function(e) failure <<- e)
+  checkpoint_settle(run)
   ended <- TRUE
   value
 }

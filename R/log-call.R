@@ -17,11 +17,11 @@ key_context <- function(fun, shared = list()) {
 is_looked_into <- function(fun) !is.primitive(fun) && !is_packaged(environment(fun))
 
 # What the values of a map depend on but their elements, each as a key: `code` of the function, its further
-# `arguments`, and by their names the `variables` that it uses, or that words name, `words` alone some of them; the `packages` that
-# have the others;
-# `methods` and classes of the workspace, which are found by the classes of objects and not by names in code; `settings`
-# that say what comes of a value; `environments` of all these, and which of them are the same; and the `shape` of the
-# calls in which elements are given to the function. `search$met` has the environments then.
+# `arguments`, and by their names the `variables` that it uses, or that words name, `words` alone some of them; the
+# `packages` that have the others; `methods` and classes of the workspace, which are found by the classes of objects and
+# not by names in code; `settings` that say what comes of a value; `environments` of all these, and which of them are
+# the same; and the `shape` of the calls in which elements are given to the function. `search$met` has the environments
+# then.
 key_parts <- function(fun, args, search = key_context(key_unwrapped(fun)), shape = "FUN(X[[i]], ...)") {
   fun <- key_unwrapped(fun)
   search$of_call <- TRUE

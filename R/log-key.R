@@ -198,7 +198,10 @@ key_plain <- function(x, seen) {
 # serialize() warns of one of an attached package.
 key_environment <- function(env) {
   name <- attr(env, "name", exact = TRUE)
-  if (is.character(name) && startsWith(name[[1L]], "package:")) list(quote(`0package`), rlang::hash(name[[1L]])) else env
+  if (is.character(name) && startsWith(name[[1L]], "package:")) {
+    return(list(quote(`0package`), rlang::hash(name[[1L]])))
+  }
+  env
 }
 
 # As a string, in which a name is a word. Symbols in what is serialised are names of attributes.
@@ -297,9 +300,28 @@ key_language <- function(x, seen) {
 # The same code in one environment is one thing, be it held once or twice.
 key_function <- function(fun, seen) {
   fun <- key_unwrapped(fun)
-  code <- rlang::hash(list(key_hidden(key_code(fun, seen), seen), key_bytes(key_marks(fun), seen)))
+  code <- rlang::hash(list(key_of_code(fun, seen), key_bytes(key_marks(fun), seen)))
   id <- paste(code, rlang::obj_address(environment(fun)))
   list(quote(`0code`), key_later(seen, "code in", list(x = fun, code = code, env = environment(fun)), id))
+}
+
+# Of arguments and body. Code that leads to nothing else has one key for all functions that have it; what stands deep in
+# lists has the key that it has there.
+key_of_code <- function(fun, seen) {
+  depth <- seen$depth
+  if (is.primitive(fun) || depth > key_depth / 2) {
+    return(key_hidden(key_code(fun, seen), seen))
+  }
+  known <- code_known(fun)
+  if (!is.null(known$key)) {
+    return(known$key)
+  }
+  on.exit(seen$depth <- depth)
+  seen$depth <- 0L
+  before <- c(length(seen$queue), length(seen$met))
+  key <- key_hidden(key_code(fun, seen), seen)
+  if (identical(c(length(seen$queue), length(seen$met)), before)) known$key <- key
+  key
 }
 
 # Of code, whose words are those that names_of() tells.

@@ -10,22 +10,31 @@
 # such as strings, in which there are words, see log-search.R; and, if the code evaluates code, all symbols in it, which
 # may be variables around the environment where it does. `x` is a function, or code that is none.
 names_of <- function(x) {
+  known <- code_known(x)
+  if (is.null(known$names)) {
+    found <- new.env(parent = emptyenv())
+    found$values <- found$functions <- found$leaves <- found$fields <- list()
+    all <- unlist(lapply(known$code, code_symbols))
+    found$removes <- any(c("rm", "remove") %in% all)
+    names_function(known$code[[1L]], known$code[[2L]], names_none, found)
+    known$names <- names_collect(found, all)
+  }
+  known$names
+}
+
+# What is known of code by now: an environment with `code`, list(arguments, body), and what has been found of it, such
+# as `names`. Functions that one place of code has made, as elements of a map may be, share it.
+code_known <- function(x) {
   code <- if (is.function(x)) list(formals(x), body(x)) else list(NULL, x)
   address <- paste(vapply(code, rlang::obj_address, ""), collapse = " ")
-  known <- the$names[[address]]
-  if (!is.null(known)) {
-    return(known$names)
+  known <- the$key_code[[address]]
+  if (is.null(known)) {
+    if (length(the$key_code) >= analyses_most) rm(list = names(the$key_code), envir = the$key_code)
+    known <- new.env(parent = emptyenv())
+    known$code <- code # held, so that no other has its address
+    assign(address, known, envir = the$key_code)
   }
-  found <- new.env(parent = emptyenv())
-  found$values <- found$functions <- found$leaves <- found$fields <- list()
-  all <- unlist(lapply(code, code_symbols))
-  found$removes <- any(c("rm", "remove") %in% all)
-  names_function(code[[1L]], code[[2L]], names_none, found)
-  names <- names_collect(found, all)
-  if (length(the$names) >= analyses_most) rm(list = names(the$names), envir = the$names)
-  # The code is held, so that no other has its address.
-  assign(address, list(code = code, names = names), envir = the$names)
-  names
+  known
 }
 
 # Functions that evaluate code which is an object.

@@ -51,25 +51,37 @@ search_around <- function(search, env) {
 # What registerS3method() was given for a generic in a place is found by no name.
 search_table <- ".__S3MethodsTable__."
 
+# Names of the places that all elements have are looked up once.
 search_names <- function(search) {
-  names <- unlist(lapply(search$places, ls, all.names = TRUE, sorted = FALSE))
-  names <- setdiff(names, c("...", ".Random.seed", search_table))
-  search$names <- names
-  replaces <- endsWith(names, "<-")
-  words <- enc2utf8(c(names, substr(names[replaces], 1L, nchar(names[replaces]) - 2L)))
-  search$words <- words
-  search$of_words <- c(seq_along(names), which(replaces))
-  search$odd <- grep("[^A-Za-z0-9._\\x80-\\xff]", words, perl = TRUE, useBytes = TRUE)
-  search$slots <- .Call(ffi_encode_table, words)
-  search$longest <- max(0L, nchar(words, "bytes"))
+  first <- search$start$indices
+  new <- if (is.null(first)) search$places else search$places[-seq_along(search$start$places)]
+  names <- setdiff(unlist(lapply(new, ls, all.names = TRUE, sorted = FALSE)), c("...", ".Random.seed", search_table))
+  if (!is.null(first)) {
+    names <- Filter(function(name) !any(vapply(search$start$places, exists, NA, x = name, inherits = FALSE)), names)
+  }
+  search$indices <- c(first, list(search_index(as.character(names), length(search$start$names))))
+  search$names <- c(search$start$names, names)
   own <- search$places[vapply(search$places, function(place) !identical(place, globalenv()), NA)]
   search$tables <- Filter(function(place) exists(search_table, envir = place, inherits = FALSE), own)
 }
 
+# For search_bytes(): names, of which so many others come before.
+search_index <- function(names, before) {
+  replaces <- endsWith(names, "<-")
+  words <- enc2utf8(c(names, substr(names[replaces], 1L, nchar(names[replaces]) - 2L)))
+  list(
+    words = words, at = before + c(seq_along(names), which(replaces)),
+    odd = grep("[^A-Za-z0-9._\\x80-\\xff]", words, perl = TRUE, useBytes = TRUE),
+    slots = .Call(ffi_encode_table, words), longest = max(0L, nchar(words, "bytes"))
+  )
+}
+
 # Notes the words in what serialize() has made.
 search_bytes <- function(search, bytes) {
-  at <- .Call(ffi_encode_words, bytes, search$words, search$slots, search$longest, search$odd)
-  if (length(at) > 0L) search$found[search$of_words[at]] <- TRUE
+  for (index in search$indices) {
+    at <- .Call(ffi_encode_words, bytes, index$words, index$slots, index$longest, index$odd)
+    if (length(at) > 0L) search$found[index$at[at]] <- TRUE
+  }
 }
 
 # list(keys, variables): what make() returns, which makes keys with `search`, and by their names the keys of the
@@ -154,6 +166,11 @@ search_variables <- function(search) {
 # The key of an element, with those of the variables that are named in it. It begins with what the function of the map
 # has: other elements do not have the places of this one.
 search_element <- function(search, x) {
+  if (is_closure(x)) {
+    # What will be met need not be found first.
+    search_from(search, environment(x))
+    if (length(search$places) > length(search$start$places)) search_names(search)
+  }
   found <- search_through(search, function() {
     search$part <- "0element"
     key_of(x, search)

@@ -131,6 +131,38 @@ test_that("what is only reached from one environment after another counts, or th
   expect_identical(e$reason, "search")
 })
 
+test_that("functions that one place of code has made share what is known of it, and nothing else", {
+  # The function in the code has variables of its own.
+  inner <- in_place(list2env(list(rg_v = 1), parent = globalenv()), eval(quote(function() rg_v)))
+  outer <- as.function(list(as.call(list(inner))), globalenv())
+  before <- key(outer)
+  expect_identical(key(outer), before)
+  assign("rg_v", 2, environment(inner))
+  expect_false(key(outer) == before)
+  made <- lapply(1:3, function(k) in_place(list2env(list(rg_v = k %% 2), parent = globalenv()), inner))
+  keys <- vapply(made, given, "")
+  expect_identical(keys[[1L]], keys[[3L]])
+  expect_false(keys[[1L]] == keys[[2L]])
+  # Wherever in a value it stands, and whatever was looked at before.
+  deep <- Reduce(function(x, k) list(x), 1:60, made[[1L]])
+  expect_identical(key(deep), key(Reduce(function(x, k) list(x), 1:60, made[[3L]])))
+})
+
+test_that("small values are written together, and all of them before a stream gives the next", {
+  gather <- regatta:::checkpoint_gather
+  utils::assignInNamespace("checkpoint_gather", 3600, "regatta")
+  withr::defer(utils::assignInNamespace("checkpoint_gather", gather, "regatta"))
+  dir <- folder()
+  rows <- function(i, dir) nrow(regatta::par_log(dir))
+  expect_identical(par_sapply(1:5, rows, dir = dir, .control = control(dir)), rep(0L, 5L))
+  expect_identical(nrow(par_log(dir)), 5L)
+  dir <- folder()
+  stream <- par_stream(1:3, function(i) i, .control = control(dir))
+  par_next(stream)
+  expect_gte(nrow(par_log(dir)), 1L)
+  while (par_more(stream)) par_next(stream)
+})
+
 test_that("a variable that only a word names is told of as that", {
   withr::defer(rm(list = intersect(c("rg_data", "rg_used"), ls(globalenv())), envir = globalenv()))
   assign("rg_data", 1, globalenv())
@@ -144,7 +176,7 @@ test_that("a variable that only a word names is told of as that", {
   run()
   assign("rg_data", 2, globalenv())
   e <- expect_error(run(), class = "regatta_error_checkpoint")
-  expect_match(conditionMessage(e), "the variable `rg_data` (as a word in strings or names that are used)", fixed = TRUE)
+  expect_match(conditionMessage(e), "the variable `rg_data` (as a word in strings or names", fixed = TRUE)
   expect_match(conditionMessage(e), "its old value")
   assign("rg_data", 1, globalenv())
   assign("rg_used", 2, globalenv())
