@@ -80,29 +80,26 @@ globals_find <- function(code, env) {
   found$queue <- list()
   found$left <- globals_work
   workspace <- found$names[[1L]]
-  # It warns of `...` in a function that has got it from one around it.
-  suppressWarnings({
-    is_code <- vapply(code, function(x) is.function(x) || is.language(x), NA)
-    for (x in code[is_code]) {
-      envir <- if (is.function(x)) code_environment(x) else if (is.null(env)) globalenv() else env
-      globals_scan(found, x, envir)
-      if (is.function(x)) globals_push(found, globals_marks(x))
-    }
-    globals_push(found, code[!is_code])
-    for (name in workspace_methods(workspace)) globals_add(found, name, globalenv())
-    registered <- registered_methods()
-    for (method in registered) globals_scan(found, method$method, environment(method$method))
-    globals_drain(found)
-    # What has not been looked into may need any of them.
-    partly <- found$left <= 0
-    found$left <- globals_work
-    for (k in seq_along(found$places)) {
-      place <- found$places[[k]]
-      for (name in masks_in(place, found$names[[k]], partly)) globals_add(found, name, place)
-    }
-    globals_drain(found)
-    globals_look_up(found)
-  })
+  is_code <- vapply(code, function(x) is.function(x) || is.language(x), NA)
+  for (x in code[is_code]) {
+    envir <- if (is.function(x)) code_environment(x) else if (is.null(env)) globalenv() else env
+    globals_scan(found, x, envir)
+    if (is.function(x)) globals_push(found, globals_marks(x))
+  }
+  globals_push(found, code[!is_code])
+  for (name in workspace_methods(workspace)) globals_add(found, name, globalenv())
+  registered <- registered_methods()
+  for (method in registered) globals_scan(found, method$method, environment(method$method))
+  globals_drain(found)
+  # What has not been looked into may need any of them.
+  partly <- found$left <= 0
+  found$left <- globals_work
+  for (k in seq_along(found$places)) {
+    place <- found$places[[k]]
+    for (name in masks_in(place, found$names[[k]], partly)) globals_add(found, name, place)
+  }
+  globals_drain(found)
+  globals_look_up(found)
   list(
     variables = found$variables, active = found$active, attached = found$attached,
     packages = in_search_order(setdiff(found$homes, c("", "workspace"))),
@@ -227,6 +224,10 @@ globals_add <- function(found, name, env) {
       value <- activeBindingFunction(name, where)
       if (identical(where, globalenv())) found$active <- union(found$active, name)
     } else {
+      promise <- if (home == "") promise_of(name, where)
+      if (may_leave(promise)) {
+        return(globals_scan(found, promise[[1L]], promise[[2L]]))
+      }
       # What cannot be had is an error where it is used, if it is.
       value <- tryCatch(get(name, envir = where, inherits = FALSE), error = function(e) where)
       if (identical(value, where)) {
@@ -241,6 +242,31 @@ globals_add <- function(found, name, env) {
     globals_take(found, value)
   }
 }
+
+# list(code, environment) of a variable that is a promise which nobody has evaluated yet; else NULL.
+promise_of <- function(name, env) {
+  taken <- .Call(ffi_variables_take, env, name)
+  promise <- if (taken[[1L]] == variable_delayed) as.list(taken[[2L]][[1L]])
+  .Call(ffi_variables_drop, taken)
+  promise
+}
+
+variable_delayed <- 2L # in fork-variables.c
+
+# Whether to evaluate a promise may end functions around it, or the call: then that is left to whoever uses it. One that
+# only names a variable may be that of another promise.
+may_leave <- function(promise) {
+  code <- promise[[1L]]
+  if (!is.symbol(code) || is_empty_argument(code)) {
+    return(any(leaving %in% all.names(code)))
+  }
+  where <- find_home(as.character(code), promise[[2L]])
+  !is.null(where) && may_leave(promise_of(as.character(code), where))
+}
+
+leaving <- c(
+  "return", "break", "next", "stop", "abort", "cli_abort", "signalCondition", "invokeRestart", "q", "quit", "browser"
+)
 
 # What a name stands for. Code in variables and in plain lists is evaluated as often as not; the call that a fitted
 # model holds is only told.
@@ -429,7 +455,10 @@ analyses_most <- 200L
 # list(names, strings, symbols, looks, dots): what code uses by name; strings in it that may be names; all symbols in
 # it, whatever they are there for; whether it looks variables up by their names, and whether it looks into `...`.
 globals_analyse <- function(x, env) {
-  find <- function(method) globals::findGlobals(x, envir = env, substitute = FALSE, method = method)
+  # It warns of `...` in a function that has got it from one around it.
+  find <- function(method) {
+    suppressWarnings(globals::findGlobals(x, envir = env, substitute = FALSE, method = method))
+  }
   # The first goes by the order of the code, and takes a name that is assigned somewhere, or is an argument
   # of a function within, for one of the code's own from there on.
   names <- unique(c(find("ordered"), setdiff(find("conservative"), always_assigned(x))))

@@ -19,9 +19,9 @@ detailed_errors_max <- 10L
 
 # Called as in lapply(): what sys.call() and substitute() show to FUN is the same here, and what it finds from where it
 # is called. The names before `...` are such that no argument of the user's can be taken for one of them.
-evaluate_lapply <- function(.rg_X, .rg_FUN, ...) {
-  X <- .rg_X
-  FUN <- .rg_FUN
+evaluate_lapply <- function(`*X*`, `*FUN*`, ...) {
+  X <- `*X*`
+  FUN <- `*FUN*`
   .rg_run(quote(forceAndCall(1, FUN, X[[i]], ...)), environment())
 }
 environment(evaluate_lapply) <- caller_home
@@ -197,32 +197,49 @@ handle_condition <- function(cnd) {
   if (.Call(ffi_evaluator_is_copy)) {
     return(invisible()) # as in any process that package parallel has forked
   }
+  signaller <- sys.nframe() - 1L
   if (inherits(cnd, "error")) {
-    signaller <- sys.nframe() - 1L
     if (is_only_signalled(signaller)) {
       send_condition(cnd, evaluator$control$conditions, 2L)
       leave_signal(sys.frame(signaller))
     }
     handle_error(cnd)
-  } else if (is_stopped(sys.nframe() - 1L)) {
+  } else if (is_stopped(signaller)) {
     handle_error(as_error(cnd))
   } else if (inherits(cnd, "regatta_no_console")) {
     handle_error(cnd$error)
   } else if (inherits(cnd, "interrupt")) {
-    handle_interrupt(cnd, sys.nframe() - 1L)
+    handle_interrupt(cnd, signaller)
   } else if (.Call(ffi_encode_is_writing)) {
     muffle_warning(cnd)
-  } else if (inherits(cnd, "warning")) {
-    if (!takes_warnings()) handle_warning(cnd)
-  } else if (inherits(cnd, "message")) {
-    if (!takes_messages()) {
-      send_condition(cnd, evaluator$control$messages, 0L)
-      if (evaluator$muffle[["message"]]) tryInvokeRestart("muffleMessage")
-    }
   } else {
-    send_condition(cnd, evaluator$control$conditions, 2L)
+    switch(signalled_as(cnd, signaller),
+      warning = if (!takes_warnings()) handle_warning(cnd),
+      message = if (!takes_messages()) {
+        send_condition(cnd, evaluator$control$messages, 0L)
+        if (evaluator$muffle[["message"]]) tryInvokeRestart("muffleMessage")
+      },
+      condition = send_condition(cnd, evaluator$control$conditions, 2L)
+    )
   }
 }
+
+# "warning", "message" or "condition": its class says so, unless it is signalled by signalCondition(). Then it is what
+# the restart for it says that somebody offers: message() may be given a warning, and without one nothing would be shown.
+# `frame` is the one that called the handler.
+signalled_as <- function(cnd, frame) {
+  kind <- if (inherits(cnd, "warning")) "warning" else if (inherits(cnd, "message")) "message" else "condition"
+  if (kind == "condition" || frame < 1L || !identical(sys.function(frame), signalCondition)) {
+    return(kind)
+  }
+  if (kind == "message" && identical(sys.function(sys.parents()[[frame]]), message)) {
+    return(kind)
+  }
+  offered <- vapply(computeRestarts(), `[[`, "", 1L)
+  c(names(muffled_by)[muffled_by %in% offered], "condition")[[1L]]
+}
+
+muffled_by <- c(message = "muffleMessage", warning = "muffleWarning")
 
 # signalCondition() of an error ends nothing by itself: if no handler takes it the code goes on. Those outside the
 # call are asked as for any other condition.

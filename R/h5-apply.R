@@ -18,8 +18,8 @@ h5_block_function <- function(m, margin, FUN) {
   force(FUN)
   h5_block <- h5_block
   # A worker that attaches a package for a block says nothing of it: all the others would, too.
-  from_base(function(.rg_range, ...) {
-    range <- .rg_range
+  from_base(function(`*range*`, ...) {
+    range <- `*range*`
     suppressPackageStartupMessages(FUN(h5_block(m, margin, range), ...))
   })
 }

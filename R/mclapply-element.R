@@ -34,9 +34,9 @@ new_told <- function() {
 mclapply_compress_min <- 1000
 
 # The names before `...` are such that no argument of the user's can be taken for one of them.
-mclapply_element <- function(.rg_i, .rg_job, ...) {
-  i <- .rg_i
-  job <- .rg_job
+mclapply_element <- function(`*i*`, `*job*`, ...) {
+  i <- `*i*`
+  job <- `*job*`
   try <- mclapply_try(job)
   mclapply_begin(job, i, try)
   if (!job$in_workers) {
@@ -60,29 +60,34 @@ mclapply_element <- function(.rg_i, .rg_job, ...) {
     start <- proc.time()
     on.exit(mclapply_time(proc.time() - start), add = TRUE)
   }
-  value <- if (!job$handles) {
-    job$scene$depth <- sys.nframe() + 1L # below mclapply_call()
-    mclapply_call(i, job, ...)
-  } else {
-    withCallingHandlers(
-      {
-        job$scene$depth <- frame_count() + 1L
-        mclapply_call(i, job, ...)
-      },
-      warning = handle_mc_warning,
-      message = handle_mc_message
-    )
-  }
+  # No variable: a value may be the empty symbol.
   if (is.finite(job$compress)) {
-    value <- mclapply_compress(value, job)
+    mclapply_compress(mclapply_handled(i, job, ...), job)
+  } else {
+    mclapply_handled(i, job, ...)
   }
-  value
 }
 
-mclapply_call <- function(.rg_i, .rg_job, ...) {
-  i <- .rg_i
-  X <- .rg_job$X
-  FUN <- .rg_job$FUN
+mclapply_handled <- function(`*i*`, `*job*`, ...) {
+  job <- `*job*`
+  if (!job$handles) {
+    job$scene$depth <- sys.nframe() + 1L # below mclapply_call()
+    return(mclapply_call(`*i*`, job, ...))
+  }
+  withCallingHandlers(
+    {
+      job$scene$depth <- frame_count() + 1L
+      mclapply_call(`*i*`, job, ...)
+    },
+    warning = handle_mc_warning,
+    message = handle_mc_message
+  )
+}
+
+mclapply_call <- function(`*i*`, `*job*`, ...) {
+  i <- `*i*`
+  X <- `*job*`$X
+  FUN <- `*job*`$FUN
   forceAndCall(1, FUN, X[[i]], ...)
 }
 environment(mclapply_call) <- caller_home
@@ -243,5 +248,8 @@ show_as_output <- function(job, i, cnd, mode) {
 # Character vectors as an index of their distinct strings, where that makes them smaller.
 mclapply_compress <- function(value, job) {
   altreps <- job$settings$mc.compress.altreps
+  if (is_empty_argument(value)) {
+    return(quote(expr = ))
+  }
   .Call(ffi_compress_chars, value, job$compress, altreps, "regatta_internal_map", 0.6)
 }

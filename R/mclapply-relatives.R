@@ -68,9 +68,14 @@ mapply_caller <- function(FUN, dots, more) {
   })
 }
 
-pvec_caller <- function(FUN, v, pieces, args) {
-  force(list(FUN, v, pieces, args))
-  further <- element_calls(args, quote(args))
+# Further arguments stay what they are, promises that only FUN forces: `at` are the numbers of those of the user's, by
+# their names, NULL if all are.
+pvec_caller <- function(`*FUN*`, `*v*`, `*pieces*`, `*at*`, ...) {
+  FUN <- `*FUN*`
+  v <- `*v*`
+  pieces <- `*pieces*`
+  at <- `*at*`
+  further <- if (is.null(at)) list(quote(...)) else lapply(at, function(k) as.name(sprintf("..%d", k)))
   from_base(function(k, scene) {
     piece <- if (is.null(pieces)) v else v[seq.int(pieces$from[[k]], pieces$to[[k]])]
     scene$depth <- sys.nframe() + 1L # below do.call()
@@ -92,8 +97,11 @@ pvec <- function(v, FUN, ..., mc.set.seed = TRUE, mc.silent = FALSE,
   if (!is.vector(v)) {
     abort_v(v, call)
   }
-  parts <- split_settings(list(...))
-  given <- c(parts$settings, list(
+  names <- names(substitute(list(...)))[-1L]
+  is_setting <- names %in% mclapply_arguments()
+  settings <- stats::setNames(lapply(which(is_setting), function(k) ...elt(k)), names[is_setting])
+  at <- if (any(is_setting)) stats::setNames(which(!is_setting), names[!is_setting])
+  given <- c(settings, list(
     mc.set.seed = mc.set.seed, mc.silent = mc.silent, mc.cleanup = mc.cleanup
   ))
   if (missing(mc.cores)) mc.cores <- mclapply_cores()
@@ -104,7 +112,7 @@ pvec <- function(v, FUN, ..., mc.set.seed = TRUE, mc.silent = FALSE,
   whole <- given$mc.cores == 1L || n == 0L
   pieces <- if (!whole) cut_evenly(n, given$mc.cores)
   values <- mclapply_over(
-    seq_len(max(1L, length(pieces$from))), pvec_caller(FUN, v, pieces, parts$dots), given, call
+    seq_len(max(1L, length(pieces$from))), pvec_caller(FUN, v, pieces, at, ...), given, call
   )
   if (whole) {
     return(values[[1L]])

@@ -43,6 +43,7 @@ map_list <- function(X, FUN, args, verb, call, on, control, names = base::names(
   if (n == 0L) {
     return(structure(list(), names = names))
   }
+  force_around(c(list(FUN, keyed$fun), args))
   task <- list(
     verb = verb, call = call, n = n, names = names,
     loop = map_loop(X, FUN, args),

@@ -51,8 +51,8 @@ fold_part <- function(X, f, combine, size, first) {
   force(combine)
   force(first)
   n <- count_elements(X)
-  from_base(function(.rg_start, ...) {
-    start <- .rg_start
+  from_base(function(`*start*`, ...) {
+    start <- `*start*`
     init <- forceAndCall(1, f, X[[start]], ...)
     named <- first && start == 1
     for (i in seq_len(min(n, start + size - 1) - start)) {

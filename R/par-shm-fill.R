@@ -62,9 +62,9 @@ shm_type_of <- function(x, y) {
 }
 
 # A function of a range of positions; of the elements of `x` there if that is given.
-part_function <- function(.rg_f, .rg_x, ...) {
-  f <- .rg_f
-  x <- .rg_x
+part_function <- function(`*f*`, `*x*`, ...) {
+  f <- `*f*`
+  x <- `*x*`
   list(...) # forced as well
   shm_plain <- shm_plain
   from_base(

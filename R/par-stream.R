@@ -8,6 +8,7 @@ par_stream <- function(X, f, ..., ahead = "256MB", .on = getOption("regatta.on")
   check_code(f)
   args <- further_arguments(...)
   check_dots(args, f, "f")
+  force_around(c(list(f), args))
   stream_new(X, f, args, "par_stream", sys.call(), check_bytes(ahead, "ahead"), .on, .control, keyed_by(X, f, args))
 }
 
@@ -75,10 +76,10 @@ stream_next <- function(stream, call) {
     run_close(run)
     run_result(run)
   }
-  value <- stream_take(stream, index)
+  taken <- stream_take(stream, index)
   stream_refill(stream)
   on.exit(if (stream$taken >= stream$n) run_close(run))
-  value
+  taken[[1L]]
 }
 
 # Without the results that have not been taken.
@@ -102,16 +103,19 @@ check_stream <- function(stream, call = rlang::caller_env()) {
   stream$stream
 }
 
-# The value of a settled element, or with errors = "collect" its condition.
+# The value of a settled element, or with errors = "collect" its condition: in a list, since a value may be the empty
+# symbol.
 stream_take <- function(stream, index) {
   run <- stream$run
   failed <- if (!is.null(run$errors)) run$errors[[index]]
-  value <- if (is.null(failed)) run$values[[index]] else as_failed(failed)
-  stream$largest <- max(stream$largest, as.double(utils::object.size(value)))
+  taken <- if (is.null(failed)) run$values[index] else list(as_failed(failed))
+  stream$largest <- max(stream$largest, as.double(utils::object.size(taken)) - list_of_one)
   run$values[index] <- list(NULL)
   stream$taken <- index
-  value
+  taken
 }
+
+list_of_one <- as.double(utils::object.size(list(NULL)))
 
 # What waits and what is under way must have room, each counted as the largest result so far; the
 # next element may always run.

@@ -55,8 +55,8 @@ vapply_columns <- function(X, FUN, template, args, names, use_names, call, on, c
     .Call(ffi_shm_columns_write, columns, (i - 1) * size + 1, value)
   }
   call_user <- vapply_caller(X, FUN)
-  one <- function(.rg_i, ...) {
-    i <- .rg_i
+  one <- function(`*i*`, ...) {
+    i <- `*i*`
     value <- call_user(i, ...)
     if (!is_vapply_value(value, template)) {
       list(misfit = value)
@@ -83,8 +83,8 @@ vapply_columns <- function(X, FUN, template, args, names, use_names, call, on, c
 vapply_caller <- function(X, FUN) {
   force(X)
   force(FUN)
-  from_base(function(.rg_i, ...) {
-    i <- .rg_i
+  from_base(function(`*i*`, ...) {
+    i <- `*i*`
     FUN(X[[i]], ...)
   })
 }

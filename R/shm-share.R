@@ -17,5 +17,5 @@ abort_copy <- function(x) {
 }
 
 is_shm <- function(x) {
-  if (is.list(x)) any(vapply(x, is_shm, NA)) else .Call(ffi_shm_is, x)
+  if (is.list(x)) any(vapply(unclass(x), is_shm, NA)) else .Call(ffi_shm_is, x)
 }

@@ -115,6 +115,18 @@ test_that("one seed for each piece or element makes numbers reproducible", {
   expect_identical(run(2), run(3))
 })
 
+test_that("pvec() leaves further arguments to FUN, as they are written", {
+  withr::local_preserve_seed()
+  for (cores in 1:2) {
+    expect_identical(pvec(1:4, function(v, z) v, z = stop("never used"), mc.cores = cores), 1:4)
+    shown <- pvec(1:4, function(v, z) rep(deparse(substitute(z)), length(v)), z = a + b, mc.cores = cores)
+    expect_identical(shown, rep("a + b", 4L))
+    # Settings of mclapply() among them are not FUN's.
+    given <- pvec(1:4, function(v, y, z) v + y * z, z = 3, mc.preschedule = TRUE, 10L, mc.cores = cores)
+    expect_identical(given, 1:4 + 30)
+  }
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })

@@ -247,6 +247,48 @@ test_that("a further argument may be left empty", {
   expect_identical(list(par_next(stream), par_next(stream)), lapply(m, "[", , 2))
 })
 
+test_that("what an element only signals is only signalled, and message() says what it is given", {
+  withr::local_preserve_seed()
+  signals <- function(i) {
+    signalCondition(simpleWarning("bare"))
+    signalCondition(simpleMessage("bare\n"))
+    message(simpleWarning("said\n"))
+    i
+  }
+  heard <- function(code) {
+    classes <- character()
+    shown <- capture.output(
+      values <- withCallingHandlers(code, condition = function(c) classes <<- c(classes, class(c)[[1L]])),
+      type = "message"
+    )
+    list(values, grep("^simple", classes, value = TRUE), length(shown))
+  }
+  withr::local_options(warn = 2)
+  expected <- heard(lapply(1, signals))
+  for (workers in 1:2) {
+    expect_identical(heard(par_lapply(1, signals, .control = par_control(workers = workers, seed = 1L))), expected)
+  }
+})
+
+test_that("a further argument may be called `.`, and a value may be the empty symbol", {
+  withr::local_preserve_seed()
+  first <- function(x, ...) c(...)[[1L]]
+  for (workers in 1:2) {
+    control <- par_control(workers = workers, seed = 1L)
+    expect_identical(par_lapply(1:2, first, . = 7, .control = control), list(7, 7))
+    expect_identical(par_reduce(1:3, function(i, ...) i, `+`, .rg_start = 7, .control = control), 6L)
+    empty <- function(i) quote(expr = )
+    expect_identical(par_lapply(1:2, empty, .control = control), lapply(1:2, empty))
+    expect_identical(mclapply(1:2, empty, mc.cores = workers), lapply(1:2, empty))
+    stream <- par_stream(1:2, empty, .control = control)
+    got <- list()
+    while (par_more(stream)) got <- c(got, list(par_next(stream)))
+    expect_identical(got, lapply(1:2, empty))
+  }
+  got <- shm_map(c(1, 2, 3), function(v, ...) rep(c(...)[[1L]], length(v)), .rg_x = 7, .control = par_control(seed = 1L))
+  expect_identical(got[], c(7, 7, 7))
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })

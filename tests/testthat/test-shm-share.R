@@ -311,6 +311,13 @@ test_that("repeats are found in vectors of any pattern", {
   expect_identical(distinct[599999:600000], c("s599999", "s600000"))
 })
 
+test_that("is_shm() looks into lists and not at what their classes say of them", {
+  shared <- shm_share(structure(list(numeric(1e5)), class = "regatta_test_list"))
+  registerS3method("as.list", "regatta_test_list", function(x, ...) stop("asked"))
+  withr::defer(rm("as.list.regatta_test_list", envir = asNamespace("base")[[".__S3MethodsTable__."]]))
+  expect_true(is_shm(shared))
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
