@@ -255,6 +255,8 @@ test_that("what code needs is found anew when anything has changed that it depen
   expect_found(in_workspace(assign("inner", function() rg_beside, environment(rg_fun))))
   expect_found(in_workspace(body(rg_fun)[[2]] <- quote(rg_beside)))
   expect_found(in_workspace(rg_data <- function(i) i)) # of a variable that was none of the code's
+  expect_found(in_workspace(sd <- 1))
+  expect_found(in_workspace(sd <- function(x) "mine")) # which the code does not name, and may put together
   expect_found(in_workspace(var <- function(x) "mine"))
   expect_found(in_workspace(rm(var)))
   expect_found(in_workspace(rg_made <- function(x) UseMethod("rg_made")))
