@@ -11,7 +11,7 @@ check_count <- function(x, argument, min = 1, null = FALSE, call = rlang::caller
     } else if (min == 1) {
       "a positive whole number"
     } else {
-      sprintf("a whole number of at least %s", format(min))
+      sprintf("a whole number of at least %s", format_number(min, 15L))
     }
     abort_argument(argument, x, paste0(must, or_null(null)), call = call)
   }
@@ -168,13 +168,13 @@ describe_value <- function(x) {
   }
   if (is.atomic(x) && length(dim(x)) > 1L) {
     kind <- if (is.matrix(x)) "matrix" else "array"
-    return(sprintf("a %s %s of type %s", paste(dim(x), collapse = " x "), kind, typeof(x)))
+    return(sprintf("a %s %s of type %s", format_extents(dim(x)), kind, typeof(x)))
   }
   if (is.character(x) && length(x) == 1L && !is.na(x)) {
     return(encodeString(shorten(x, 40L), quote = "\""))
   }
   if (is.atomic(x) && length(x) == 1L) {
-    return(sprintf("`%s`", if (is.double(x)) format(x, digits = 15L) else format(x)))
+    return(sprintf("`%s`", if (is.double(x)) format_number(x, 15L) else format(x)))
   }
   if (is.function(x)) {
     return("a function")
@@ -190,7 +190,7 @@ describe_value <- function(x) {
 
 # What a value is to be, whatever it holds.
 describe_template <- function(x) {
-  extents <- if (is.array(x)) sprintf("an array of %s", paste(dim(x), collapse = " x ")) else "a vector"
+  extents <- if (is.array(x)) sprintf("an array of %s", format_extents(dim(x))) else "a vector"
   sprintf("%s of type %s and length %.0f", extents, typeof(x), length(x))
 }
 

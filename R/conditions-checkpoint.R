@@ -127,7 +127,7 @@ message_checkpoint <- function(folder, found, n, before, damaged) {
 message_checkpoint_lost <- function(folder, index) {
   text <- sprintf(
     "Checkpoint %s: the values of %.0f of these are damaged, those of %s. They run again.", quoted(folder),
-    length(index), paste(utils::head(index, 10L), collapse = ", ")
+    length(index), paste(format_count(utils::head(index, 10L), ""), collapse = ", ")
   )
   new_message("regatta_message_checkpoint", text, folder = folder, index = index)
 }

@@ -54,6 +54,8 @@ format_innermost <- function(trace, limit) {
 }
 
 format_call <- function(call, width) {
+  before <- options(scipen = 0L) # deparse() heeds it
+  on.exit(options(before))
   text <- tryCatch(
     deparse(call, width.cutoff = 500L, nlines = 2L),
     error = function(e) "<call that cannot be shown>"
@@ -67,6 +69,19 @@ call_place <- function(call) {
   place <- attr(call, "srcref", exact = TRUE)
   if (is.character(place) && length(place) == 1L) sprintf("  at %s", place) else ""
 }
+
+# Numbers in messages and prints are English, whatever the session's options(OutDec, scipen, digits) make of those that
+# the user prints.
+format_number <- function(x, digits = 7L, scientific = 0L, big.mark = "") {
+  format(x, digits = digits, scientific = scientific, big.mark = big.mark, decimal.mark = ".", trim = TRUE)
+}
+
+# Whole numbers, each by itself. Extents go without a mark where they are to be copied.
+format_count <- function(x, big.mark = ",") {
+  vapply(x, format_number, "", digits = 15L, scientific = FALSE, big.mark = big.mark, USE.NAMES = FALSE)
+}
+
+format_extents <- function(dim, big.mark = "") paste(format_count(dim, big.mark), collapse = " x ")
 
 # In powers of 1000, as parse_bytes() reads them.
 format_bytes <- function(x) {
@@ -93,7 +108,7 @@ format_seconds <- function(x) {
     return("unlimited time")
   }
   if (x < 9.95) {
-    return(paste(format(signif(x, 2L), scientific = FALSE, trim = TRUE), "s"))
+    return(paste(format_number(signif(x, 2L), scientific = FALSE), "s"))
   }
   if (x < 119.5) {
     return(sprintf("%.0f s", x))

@@ -68,7 +68,7 @@ h5_ls <- function(path, group = "/") {
   path <- h5_path(path)
   found <- h5_call("ffi_h5_list", path, h5_name(group, "group"))
   shape <- function(numbers) {
-    vapply(numbers, function(n) paste(format(rev(n), scientific = FALSE, trim = TRUE), collapse = " x "), "")
+    vapply(numbers, function(n) format_extents(rev(n)), "")
   }
   structure(
     data.frame(

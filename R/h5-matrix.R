@@ -57,8 +57,8 @@ h5_plane <- function(plane, extents, call = rlang::caller_env()) {
   if (!ok) {
     must <- sprintf(
       "%d whole number%s of at most %s, since the dataset is one of %s", length(further),
-      if (length(further) == 1L) "" else "s", paste(format(further, trim = TRUE), collapse = ", "),
-      paste(format(rev(extents), trim = TRUE), collapse = " x ")
+      if (length(further) == 1L) "" else "s", paste(format_count(further, ""), collapse = ", "),
+      format_extents(rev(extents))
     )
     if (length(further) == 0L) must <- "`NULL` for a dataset of up to two dimensions"
     abort_argument("plane", plane, must, call = call)
@@ -233,9 +233,7 @@ as.matrix.h5_matrix <- function(x, ...) {
 
 format.h5_matrix <- function(x, ...) {
   fields <- h5_fields(x)
-  shape <- function(dim) {
-    paste(formatC(if (fields$transposed) rev(dim) else dim, format = "d", big.mark = ","), collapse = " x ")
-  }
+  shape <- function(dim) format_extents(if (fields$transposed) rev(dim) else dim, ",")
   names <- dimnames(x)
   example <- function(k) {
     if (is.null(names[[k]])) "none" else shorten(paste(utils::head(names[[k]], 4L), collapse = ", "), 50L)
@@ -243,7 +241,7 @@ format.h5_matrix <- function(x, ...) {
   c(
     sprintf("<h5_matrix> %s of %s", shape(fields$dim), fields$type),
     sprintf("  dataset   %s%s", fields$name, if (fields$transposed) ", transposed" else ""),
-    if (length(fields$plane) > 0L) sprintf("  plane     %s", paste(rev(fields$plane), collapse = ", ")),
+    if (length(fields$plane) > 0L) sprintf("  plane     %s", paste(format_count(rev(fields$plane)), collapse = ", ")),
     sprintf("  file      %s", fields$path),
     sprintf("  stored    %s, %s", h5_layout(fields, shape), format_bytes(fields$stored)),
     if (length(fields$filters) > 0L) sprintf("  filters   %s", paste(fields$filters, collapse = ", ")),

@@ -172,12 +172,12 @@ length.h5_sparse <- length.h5_matrix
 
 format.h5_sparse <- function(x, ...) {
   fields <- h5_fields(x)
-  shape <- paste(formatC(dim(x), format = "d", big.mark = ","), collapse = " x ")
+  shape <- format_extents(dim(x), ",")
   all <- prod(dim(x))
   c(
     sprintf("<h5_sparse> %s of %s, %s entries (%s%%)", shape, fields$type,
-      formatC(fields$entries, format = "d", big.mark = ","),
-      if (all > 0) format(100 * fields$entries / all, digits = 2L) else "0"),
+      format_count(fields$entries),
+      if (all > 0) format_number(100 * fields$entries / all, 2L) else "0"),
     sprintf("  group     %s (%s)%s", fields$name, fields$format, if (fields$transposed) ", transposed" else ""),
     sprintf("  file      %s", fields$path),
     if (length(fields$filters) > 0L) sprintf("  filters   %s", paste(fields$filters, collapse = ", ")),

@@ -26,18 +26,17 @@ h5_quartiles <- function(x) {
 }
 
 format.summary.h5_matrix <- function(x, ...) {
-  whole <- function(n) formatC(n, format = "d", big.mark = ",")
-  share <- if (x$elements > 0) sprintf(" (%s%%)", format(100 * x$nonzero / x$elements, digits = 3L)) else ""
+  share <- if (x$elements > 0) sprintf(" (%s%%)", format_number(100 * x$nonzero / x$elements, 3L)) else ""
   table <- rbind(x$row_sums, x$row_nonzero, x$column_sums, x$column_nonzero)
   rownames(table) <- c("  sums of rows", "  not zero in a row", "  sums of columns", "  not zero in a column")
-  cells <- apply(table, 1:2, format, digits = 4L, big.mark = ",", scientific = -4L)
+  cells <- apply(table, 1:2, format_number, digits = 4L, big.mark = ",", scientific = -4L)
   columns <- lapply(colnames(table), function(name) formatC(c(name, cells[, name]), width = 0L))
   columns <- lapply(columns, format, justify = "right")
   c(
-    sprintf("%s rows, %s columns of %s", whole(x$dim[[1L]]), whole(x$dim[[2L]]), x$type),
-    sprintf("  not zero  %s of %s%s", whole(x$nonzero), whole(x$elements), share),
-    sprintf("  missing   %s", whole(x$missing)),
-    sprintf("  range     %s to %s, mean %s", format(x$min), format(x$max), format(x$mean, digits = 4L)),
+    sprintf("%s rows, %s columns of %s", format_count(x$dim[[1L]]), format_count(x$dim[[2L]]), x$type),
+    sprintf("  not zero  %s of %s%s", format_count(x$nonzero), format_count(x$elements), share),
+    sprintf("  missing   %s", format_count(x$missing)),
+    sprintf("  range     %s to %s, mean %s", format_number(x$min), format_number(x$max), format_number(x$mean, 4L)),
     do.call(paste, c(list(format(c("", rownames(table)))), columns, list(sep = "  ")))
   )
 }

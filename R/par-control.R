@@ -128,7 +128,7 @@ setting_workers <- c(
 
 advise_control <- function(x) {
   if (is_number(x)) {
-    sprintf("For a number of workers: `.on = %s`.", format(x))
+    sprintf("For a number of workers: `.on = %s`.", format_number(x, 15L))
   } else if (is.list(x) && !is.object(x) && !is.null(names(x))) {
     sprintf("Write `.control = par_control(%s = ...)`.", names(x)[[1L]])
   } else if (is.function(x)) {
@@ -181,5 +181,5 @@ format_setting <- function(name, value) {
   if (length(value) > 6L) {
     return(sprintf("%s of length %d", mode(value), length(value)))
   }
-  if (is.numeric(value) && length(value) == 1L) format(value, digits = 15L) else deparse1(value)
+  if (is.numeric(value) && length(value) == 1L) format_number(value, 15L) else deparse1(value)
 }

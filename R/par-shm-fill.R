@@ -29,7 +29,7 @@ shm_map2 <- function(x, y, f, type = shm_type_of(x, y), ..., .on = getOption("re
     abort_argument("y", y, sprintf("of length 1 or of the length of `x`, %.0f", length(x)))
   }
   if (!is.null(dim(x)) && !is.null(dim(y)) && !identical(dim(x), dim(y))) {
-    must <- sprintf("of the extents of `x`, %s", paste(dim(x), collapse = " x "))
+    must <- sprintf("of the extents of `x`, %s", format_extents(dim(x)))
     abort_argument("y", y, must)
   }
   args <- list(...)

@@ -217,11 +217,11 @@ draw_legend <- function(run, spans, phases) {
   counts <- status_counts(run$elements$status)
   counts <- counts[names(counts) != "pending"]
   colour <- unname(status_colours()[names(counts)])
-  text <- paste(names(counts), format_each(counts))
+  text <- paste(names(counts), format_count(counts))
   hatched <- rep(FALSE, length(counts))
   if (any(spans$retried)) {
     colour <- c(colour, status_colours()[[as.character(spans$status[spans$retried][[1L]])]])
-    text <- c(text, paste("failed try, run again", format_each(sum(spans$retried))))
+    text <- c(text, paste("failed try, run again", format_count(sum(spans$retried))))
     hatched <- c(hatched, TRUE)
   }
   seconds <- tapply(phases$end - phases$start, phases$kind, sum)

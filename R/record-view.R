@@ -43,7 +43,7 @@ run_headline <- function(run) {
 }
 
 count_of <- function(n, one, many) {
-  sprintf("%s %s", format(n, big.mark = ",", scientific = FALSE), if (n == 1) one else many)
+  sprintf("%s %s", format_count(n), if (n == 1) one else many)
 }
 
 status_counts <- function(status) {
@@ -53,11 +53,7 @@ status_counts <- function(status) {
 }
 
 join_counts <- function(counts) {
-  paste(format_each(counts), names(counts), collapse = ", ")
-}
-
-format_each <- function(x) {
-  vapply(x, format, "", big.mark = ",", scientific = FALSE)
+  paste(format_count(counts), names(counts), collapse = ", ")
 }
 
 # From microseconds on, which format_seconds() shows in seconds.
@@ -65,7 +61,10 @@ format_time <- function(x) {
   if (is.na(x) || x >= 0.9995 || x == 0) {
     return(if (is.na(x)) "-" else format_seconds(x))
   }
-  if (x < 0.9995e-3) sprintf("%.0f us", x * 1e6) else sprintf("%s ms", signif(x * 1e3, 3L))
+  if (x < 0.9995e-3) {
+    return(sprintf("%.0f us", x * 1e6))
+  }
+  paste(format_number(signif(x * 1e3, 3L), scientific = FALSE), "ms")
 }
 
 # All that was run, the tries that failed included, in the order of time.
@@ -226,8 +225,8 @@ summary_workers <- function(x, most = 16L) {
   table <- x$workers
   shown <- utils::head(table, most)
   text <- data.frame(
-    worker = format_each(shown$worker), pid = as.character(shown$pid),
-    elements = format_each(shown$elements), busy = vapply(shown$busy, format_time, ""),
+    worker = format_count(shown$worker), pid = as.character(shown$pid),
+    elements = format_count(shown$elements), busy = vapply(shown$busy, format_time, ""),
     "%" = ifelse(is.na(shown$share), "-", sprintf("%.0f%%", 100 * shown$share)),
     "longest idle" = vapply(shown$idle, format_time, ""),
     "peak memory" = vapply(shown$peak_memory, peak_text, ""),

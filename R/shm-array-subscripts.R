@@ -115,7 +115,7 @@ check_within <- function(index, extent) {
   if (any(outside, na.rm = TRUE)) {
     stop(sprintf(
       "subscript %s is outside of a dimension of %.0f",
-      format(trunc(as.double(index[[which(outside)[[1L]]]])), scientific = FALSE), as.double(extent)
+      format_count(trunc(as.double(index[[which(outside)[[1L]]]])), ""), as.double(extent)
     ), call. = FALSE)
   }
 }

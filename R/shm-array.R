@@ -46,7 +46,7 @@ check_dim <- function(dim, call = rlang::caller_env()) {
     abort_argument("dim", dim, must, call, if (is.numeric(dim) || is.data.frame(dim)) advice)
   }
   if (prod(dim) > 2^52) {
-    must <- sprintf("the extents of an array that can be: %s elements are too many", format(prod(dim)))
+    must <- sprintf("the extents of an array that can be: %s elements are too many", format_number(prod(dim)))
     advice <- "To share a vector `v`: `shm_array(length(v), typeof(v), v)`."
     abort_argument("dim", dim, must, call, if (length(dim) > 8L) advice)
   }
@@ -231,7 +231,7 @@ describe_shm_array <- function(x) {
   dim <- if (is.null(dim(x))) length(x) else dim(x)
   bytes <- length(x) * c(double = 8, integer = 4, logical = 4, complex = 16, raw = 1)[[typeof(x)]]
   sprintf(
-    "<shm_array> %s %s, %s%s", paste(format(dim, scientific = FALSE, trim = TRUE), collapse = " x "),
+    "<shm_array> %s %s, %s%s", format_extents(dim),
     typeof(x), format_bytes(bytes), if (is_shm_array(x)) "" else ", an ordinary copy"
   )
 }

@@ -144,7 +144,7 @@ value_shape <- function(x, type) {
   }
   dim <- attr(x, "dim", exact = TRUE)
   if (!is.null(dim)) {
-    return(sprintf(" [%s]", paste(dim, collapse = " x ")))
+    return(sprintf(" [%s]", format_extents(dim)))
   }
   # unclass() copies no data; length() of the object itself would call its method.
   n <- length(unclass(x))
@@ -184,7 +184,7 @@ atomic_sample <- function(x, most) {
   } else if (identical(class, c("POSIXct", "POSIXt"))) {
     format.POSIXct(structure(as.double(first), class = class), tz = "UTC", usetz = TRUE)
   } else {
-    format(first, digits = 4L, trim = TRUE)
+    format_number(first, 4L)
   }
   c(text, if (n > most) "...")
 }

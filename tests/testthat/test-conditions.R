@@ -195,6 +195,42 @@ test_that("long and many calls stay short", {
   expect_length(error_element(list(cnd = record$cnd), 1)$body, 0L)
 })
 
+test_that("messages and prints have the same numbers whatever options() say of numbers", {
+  run <- {
+    par_lapply(1:3, function(i) Sys.sleep(0.01), .on = 2L, .control = two_workers(workers = 2L))
+    par_last()
+  }
+  facts <- regatta_info()
+  shared <- shm_info()
+  array <- shm_array(c(100000, 2))
+  control <- par_control(timeout = 0.25, memory = 1.5e9, retries = 100000)
+  sparse <- structure(class = "summary.h5_matrix", list(
+    dim = c(100000, 2), type = "double", elements = 2e5, missing = 0, nonzero = 12345, sum = 1, mean = 0.12345678,
+    min = -0.5, max = 1e5, row_sums = regatta:::h5_quartiles(c(0.25, 1e5)),
+    row_nonzero = regatta:::h5_quartiles(1:3), column_sums = regatta:::h5_quartiles(c(12345.67, 2)),
+    column_nonzero = regatta:::h5_quartiles(1e6)
+  ))
+  refused <- function(code) conditionMessage(expect_error(code, class = "regatta_error_argument"))
+  words <- function() {
+    list(
+      format(run), format(summary(run)), format(facts), format(shared), format(control), format(sparse),
+      capture.output(print(array))[[1L]],
+      refused(par_control(timeout = -1.5)), refused(par_control(retries = 0.25)), refused(par_control(batch = -1e5)),
+      refused(par_lapply(1:2, identity, .control = 100000)), refused(shm_array(c(1e5, 1e15))),
+      vapply(c(0.25, 1.5, 1e5), regatta:::format_seconds, ""), vapply(c(1500, 1e9), regatta:::format_bytes, ""),
+      regatta:::atomic_sample(c(0.5, 1e5, NA), 3L), conditionMessage(regatta:::error_timeout(
+        100000L, NULL, 1L, 1L, kind = "elapsed", limit = 0.5, used = 1.25
+      ))
+    )
+  }
+  usual <- words()
+  for (odd in list(
+    list(OutDec = ",", warn = 2), list(OutDec = ",", scipen = -5, digits = 3), list(scipen = 100, digits = 15)
+  )) {
+    expect_identical(withr::with_options(odd, words()), usual)
+  }
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })

@@ -269,6 +269,22 @@ test_that("print, format and str show what there is", {
   expect_output(print(t(m)), "23 x 17 of int32")
 })
 
+test_that("a matrix is printed with the same numbers whatever options() say of numbers", {
+  path <- withr::local_tempfile()
+  matrix <- h5_write(matrix(c(0.25, 1.5), 2000, 2), path, "a", .on = 1L, .control = two_workers(workers = 1L))
+  words <- function() {
+    list(
+      capture.output(print(matrix), str(matrix), print(summary(matrix)), print(h5_ls(path))),
+      conditionMessage(expect_error(h5_matrix(path, "a", plane = 1.5), class = "regatta_error_argument"))
+    )
+  }
+  usual <- words()
+  expect_match(usual[[1L]], "2,000 x 2", fixed = TRUE, all = FALSE)
+  for (odd in list(list(OutDec = ",", warn = 2), list(OutDec = ",", scipen = -5, digits = 3))) {
+    expect_identical(withr::with_options(odd, words()), usual)
+  }
+})
+
 test_that("nothing is left behind", {
   # parallel::mclapply() was used, see expect_no_detritus().
   expect_no_detritus(detritus, except = "^child process .*state Z")
