@@ -7,10 +7,9 @@
 # settings of the run; `muffle`, whether messages and warnings end once they are noted; `messages_to`, the
 # connection that messages went to when the elements began; `session`, whether the worker is the session itself,
 # so that an interrupt is the user's; `record`, an error that has been described and not yet sent; `unsent`,
-# names of variables that the session has and the worker was not given; `said`, R's last error when a forked worker
-# began; `loaded`, the packages of which
-# tell_loaded() has nothing to tell; `warn`, the option of that name as the session has it; `warned`, how many
-# warnings were described that may become errors.
+# names of variables that the session has and the worker was not given; `outer`, see outer_calls(); `said`, R's last
+# error when a forked worker began; `loaded`, the packages of which tell_loaded() has nothing to tell; `warn`, the
+# option of that name as the session has it; `warned`, how many warnings were described that may become errors.
 evaluator <- new.env(parent = emptyenv())
 
 # Every one of the first errors of a worker brings locals and a dump, later ones the traceback only:
@@ -43,7 +42,7 @@ restore_env <- function(old) {
 evaluate_begin <- function(control, seed, muffle = c(message = TRUE, warning = TRUE)) {
   evaluator$control <- control
   evaluator$detailed <- 0L
-  evaluator$record <- evaluator$like <- NULL
+  evaluator$record <- evaluator$like <- evaluator$outer <- NULL
   evaluator$told <- 0L
   evaluator$muffle <- muffle
   evaluator$session <- FALSE
@@ -73,8 +72,8 @@ tell_loaded <- function() {
 #   take()   the next element and which try of it that is, c(element, try); NULL: there is none now
 #   tell(type, index, try, kind, times, payload)   a record: `type` and `kind` are numbers, see
 #            evaluate_event(); `times` start and end of an element that has ended
-#   cancelled(element)   of an interrupt that has come: whether the driver has sent it; NA: for an element before;
-#            NULL: it never has
+#   cancelled(element)   whether the driver has asked for an interrupt of it; NA: of an element before; NULL: it
+#            never has
 # Payloads are encoded values (raw) or, with `settle`, the R objects themselves: c(copy, region), whether all shared
 # arrays in them become ordinary vectors, and the number of the last region of which they do not.
 evaluate_through <- function(take, tell, cancelled = NULL, settle = NULL) {
@@ -296,7 +295,7 @@ warning_record <- function(cnd, shown) {
   evaluator$warned <- evaluator$warned + 1L
   detail <- evaluator$warned <= detailed_errors_max
   dump <- if (detail) evaluator$control$dump else "no"
-  record <- capture_error(warning_as_error(cnd), shown$calls, shown$frames, detail, dump)
+  record <- capture_error(warning_as_error(without_outer_call(cnd)), shown$calls, shown$frames, detail, dump)
   or_else(portable_record(c(record, interrupted = FALSE)), NULL)
 }
 
@@ -311,6 +310,7 @@ send_condition <- function(cnd, mode, kind, fate = NULL) {
   if (mode == "drop") {
     return(invisible())
   }
+  cnd <- without_outer_call(cnd)
   send <- function(cnd, fate) {
     if (!is.null(fate)) cnd <- structure(list(cnd = cnd, fate = fate), class = "regatta_fate")
     .Call(ffi_evaluator_condition, cnd, kind)
@@ -336,9 +336,12 @@ plain_condition <- function(cnd) {
   structure(list(message = message_of(cnd), call = NULL), class = as.character(class(cnd)))
 }
 
+# What an element makes of the interrupt of its limit, an error here, is the end of that limit. It is looked at now,
+# since a limit may be reached while an error is described, which takes time.
 handle_error <- function(cnd) {
   allow_expressions()
-  if (is_like_last(cnd)) {
+  interrupted <- is_cancelled()
+  if (!interrupted && is_like_last(cnd)) {
     keep_like(cnd)
   } else {
     # With the stack nearly full no more than this may succeed: see handle_overflow().
@@ -347,8 +350,8 @@ handle_error <- function(cnd) {
     evaluator$error <- cnd
     key <- error_key(cnd, evaluator$calls, evaluator$frames)
     shown <- handler_frames()
-    keep_error(cnd, shown, interrupted = FALSE)
-    evaluator$like <- or_else(like_error(key, shown), NULL)
+    keep_error(cnd, shown, interrupted)
+    evaluator$like <- if (!interrupted) or_else(like_error(key, shown), NULL)
     if (!is.null(evaluator$like)) evaluator$record$number <- evaluator$like$number
     evaluator$calls <- evaluator$frames <- evaluator$error <- NULL
   }
@@ -486,15 +489,15 @@ keep_jump <- function() {
   if (!is.null(evaluator$error)) {
     return(keep_unwound(evaluator$error))
   }
-  interrupted <- isTRUE(.Call(ffi_evaluator_cancelled))
   keep_unwound(simpleError(
     "it has jumped to the top level of R, as `invokeRestart(\"abort\")` and C code can"
-  ), interrupted)
+  ))
 }
 
 # The frames of the element are gone.
-keep_unwound <- function(cnd, interrupted = FALSE) {
+keep_unwound <- function(cnd) {
   allow_expressions()
+  interrupted <- is_cancelled()
   last <- max(length(evaluator$calls) - 2L, 0L)
   shown <- user_frames(evaluator$calls, evaluator$frames, evaluator$depth + 1L, last)
   evaluator$calls <- evaluator$frames <- evaluator$error <- NULL
@@ -513,7 +516,7 @@ handle_interrupt <- function(cnd, signaller) {
     send_condition(cnd, evaluator$control$conditions, 2L)
     return(if (is_only_signalled(signaller)) leave_signal(sys.frame(signaller)))
   }
-  cancelled <- .Call(ffi_evaluator_cancelled)
+  cancelled <- .Call(ffi_evaluator_cancelled, TRUE)
   if (is.na(cancelled)) {
     return(tryInvokeRestart("resume"))
   }
@@ -524,6 +527,10 @@ handle_interrupt <- function(cnd, signaller) {
   keep_error(cnd, shown, interrupted = cancelled)
   leave_element()
 }
+
+# Whether the driver has asked for the end of this try: its interrupt may have come already, and been taken by handlers
+# of the element's own.
+is_cancelled <- function() isTRUE(.Call(ffi_evaluator_cancelled, FALSE))
 
 # A condition of R's, of the same class.
 with_message <- function(cnd, message) {
@@ -546,10 +553,36 @@ keep_error <- function(cnd, shown, interrupted) {
   detail <- evaluator$detailed < detailed_errors_max && !interrupted
   evaluator$detailed <- evaluator$detailed + 1L
   dump <- if (detail) evaluator$control$dump else "no"
+  cnd <- without_outer_call(cnd)
   record <- capture_error(cnd, shown$calls, shown$frames, detail = detail, dump = dump)
   record$interrupted <- interrupted
   record$unsent <- unsent_name(cnd)
   evaluator$record <- or_else(portable_record(record), record)
+}
+
+# A condition may name a call that is none of the element's: exceptions of Rcpp take one from those that are active, and
+# below the element these are what runs it, and the session's that was forked. In lapply() they have none then.
+without_outer_call <- function(cnd) {
+  call <- if (is.list(cnd)) unclass(cnd)[["call"]]
+  if (!is.call(call)) {
+    return(cnd)
+  }
+  attributes(call) <- NULL
+  for (outer in outer_calls()) {
+    if (identical(outer, call)) {
+      own <- user_frames(sys.calls(), sys.frames(), evaluator$depth + 1L)$calls
+      return(if (has_frame(call, own)) cnd else with_call(cnd, NULL))
+    }
+  }
+  cnd
+}
+
+# They are the same for all elements of a run. Before the first one begins nothing is known of them.
+outer_calls <- function() {
+  if (is.null(evaluator$outer) && !is.null(evaluator$depth)) {
+    evaluator$outer <- lapply(utils::head(as.list(sys.calls()), evaluator$depth), `attributes<-`, NULL)
+  }
+  evaluator$outer
 }
 
 # The variable for want of which code has failed, if the session has it and the worker was not sent it. The

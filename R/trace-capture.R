@@ -255,7 +255,7 @@ light_condition <- function(cnd) {
 with_call <- function(cnd, call) {
   class <- attr(cnd, "class")
   cnd <- unclass(cnd)
-  cnd[["call"]] <- call
+  cnd["call"] <- list(call)
   class(cnd) <- class
   cnd
 }

@@ -177,8 +177,8 @@ static void channel_publish(void *state, rg_record *header, const rg_buffer *pay
   }
 }
 
-static rg_cancel channel_cancelled(void *state, int64_t element) {
-  (void)state;
+static rg_cancel channel_cancelled(void *state, int64_t element, int come) {
+  (void)state, (void)come;
   int64_t cancel = atomic_load(&worker.slot->cancel);
   if (worker.settled) return RG_CANCEL_PASSED;
   return cancel == element + 1 || cancel == RG_CLUSTER_CANCEL_ALL ? RG_CANCEL_THIS : RG_CANCEL_NONE;

@@ -65,7 +65,8 @@ static void channel_keep(void *state, const rg_record *header, SEXP object) {
   tell((SEXP)state, header, object);
 }
 
-static rg_cancel channel_cancelled(void *state, int64_t element) {
+static rg_cancel channel_cancelled(void *state, int64_t element, int come) {
+  (void)come;
   SEXP function = VECTOR_ELT((SEXP)state, CANCELLED);
   if (function == R_NilValue) return RG_CANCEL_NONE;
   SEXP number = PROTECT(Rf_ScalarReal((double)element + 1));

@@ -262,11 +262,11 @@ SEXP ffi_evaluator_note(SEXP note) {
   return Rf_ScalarLogical(TRUE);
 }
 
-/* Of an interrupt: whether the parent has asked for it; NA: not for what runs now. */
-SEXP ffi_evaluator_cancelled(void) {
+/* Whether the parent has asked for an interrupt; NA: not for what runs now. `come`: of one that is here. */
+SEXP ffi_evaluator_cancelled(SEXP come) {
   rg_cancel whose = evaluator.element < 0
                         ? RG_CANCEL_PASSED
-                        : evaluator.channel.cancelled(evaluator.channel.state, evaluator.element);
+                        : evaluator.channel.cancelled(evaluator.channel.state, evaluator.element, Rf_asLogical(come));
   return Rf_ScalarLogical(whose == RG_CANCEL_PASSED ? NA_LOGICAL : whose == RG_CANCEL_THIS);
 }
 

@@ -29,8 +29,9 @@ typedef struct {
   void (*ended)(void *state, int64_t element);
   /* Hands a record over, or an arena span with it; may wait for room. */
   void (*publish)(void *state, rg_record *header, const rg_buffer *payload);
-  /* An interrupt has come while the element runs: whether the parent has asked for it. */
-  rg_cancel (*cancelled)(void *state, int64_t element);
+  /* Whether the parent has asked for an interrupt of the element that runs. `come`: one is here, and is taken for the
+     one that was asked for. */
+  rg_cancel (*cancelled)(void *state, int64_t element, int come);
   rg_arena *arena;    /* for large vectors, or NULL */
   int64_t share_from; /* bytes */
   /* Not NULL: what an element has to tell stays an R object and is handed over here; nothing is
@@ -54,7 +55,7 @@ SEXP ffi_evaluator_run(SEXP call, SEXP env);
 SEXP ffi_evaluator_error(SEXP record);
 SEXP ffi_evaluator_condition(SEXP condition, SEXP kind);
 SEXP ffi_evaluator_note(SEXP note);
-SEXP ffi_evaluator_cancelled(void);
+SEXP ffi_evaluator_cancelled(SEXP come);
 SEXP ffi_evaluator_is_sending(void);
 SEXP ffi_evaluator_is_copy(void);
 SEXP ffi_evaluator_is_stuck(void);

@@ -201,9 +201,9 @@ static int64_t channel_next(void *state, int32_t *tries) {
 }
 
 /* One signal comes for each try of an element that the parent has asked for, perhaps when that has ended. */
-static rg_cancel channel_cancelled(void *state, int64_t element) {
+static rg_cancel channel_cancelled(void *state, int64_t element, int come) {
   (void)state;
-  int64_t asked = atomic_exchange(&worker.slot->cancel, -1);
+  int64_t asked = come ? atomic_exchange(&worker.slot->cancel, -1) : atomic_load(&worker.slot->cancel);
   if (asked < 0) return RG_CANCEL_NONE;
   return asked == rg_control_try(worker.pool->control, element) ? RG_CANCEL_THIS : RG_CANCEL_PASSED;
 }

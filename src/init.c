@@ -81,7 +81,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_encode_without_foreign, 1),
     ENTRY(ffi_driver_batch, 5),
     ENTRY(ffi_evaluator_begin, 1),
-    ENTRY(ffi_evaluator_cancelled, 0),
+    ENTRY(ffi_evaluator_cancelled, 1),
     ENTRY(ffi_evaluator_channel, 1),
     ENTRY(ffi_evaluator_condition, 2),
     ENTRY(ffi_evaluator_error, 1),

@@ -90,6 +90,62 @@ test_that("an element that allows too few nested calls fails, and those after it
   expect_fails(few, "evaluation nested too deeply", class = "expressionStackOverflowError")
 })
 
+test_that("no condition of an element names a call that is not the element's", {
+  # As exceptions of Rcpp do, which take one of the calls that are active.
+  signals_each <- function(signal, make) {
+    # frame 1, which is the session's or what runs a worker, to that of the element
+    last <- sys.nframe() - 2L
+    for (k in seq_len(last)) signal(make(sprintf("of %d", k), sys.call(k)))
+    last
+  }
+  fails_with <- function(k) stop(simpleError("too large", sys.call(k)))
+  quiet <- two_workers(workers = 1L)
+  for (on in list(1L, local_pool(1L), local_cluster(1L))) {
+    for (k in 1:3) {
+      got <- expect_error(
+        par_lapply(1L, function(i) fails_with(k), .on = on, .control = quiet), "worker [0-9]+: too large"
+      )
+      expect_null(conditionCall(got$parent))
+    }
+    called <- list()
+    keep <- function(cnd) called <<- c(called, list(conditionCall(cnd)))
+    withCallingHandlers(
+      last <- par_lapply(1L, function(i) {
+        signals_each(warning, simpleWarning)
+        signals_each(message, simpleMessage)
+        signals_each(signalCondition, simpleCondition)
+      }, .on = on, .control = quiet),
+      warning = function(w) {
+        keep(w)
+        tryInvokeRestart("muffleWarning")
+      },
+      message = function(m) {
+        keep(m)
+        tryInvokeRestart("muffleMessage")
+      },
+      simpleCondition = keep
+    )
+    expect_gte(length(called), 3L * last[[1L]])
+    # The element itself has this one, which may stand below it as well.
+    own <- vapply(called, identical, NA, quote(FUN(X[[i]], ...)))
+    expect_identical(unique(called[!own]), list(NULL))
+  }
+})
+
+test_that("a call of the element stays that of its condition, whoever has made the same call", {
+  quiet <- two_workers(workers = 1L)
+  calls_itself <- function(i, outside = FALSE) {
+    if (outside) par_lapply(1L, function(i) calls_itself(i), .control = quiet) else stop("in here")
+  }
+  got <- expect_error(calls_itself(1L, outside = TRUE), "in `calls_itself(i)`: in here", fixed = TRUE)
+  expect_identical(conditionCall(got$parent), quote(calls_itself(i)))
+  # The same call is also outside of the map.
+  again <- function(n) if (n == 0) stop("in here") else par_lapply(0, function(n) again(n), .control = quiet)
+  same <- function(n) again(n)
+  got <- expect_error(same(1), "in `again(n)`: in here", fixed = TRUE)
+  expect_identical(conditionCall(got$parent), quote(again(n)))
+})
+
 test_that("an interrupt that the session has not sent is the failure of its element", {
   expect_fails(
     function() {

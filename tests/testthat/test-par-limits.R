@@ -1,3 +1,4 @@
+withr::with_preserve_seed(remote_warm())
 detritus <- detritus_snapshot()
 
 collect <- function(X, FUN, ..., workers = 2L) {
@@ -77,6 +78,80 @@ test_that("an element that catches the interrupt of its limit has reached the li
     expect_s3_class(got[[2L]], "regatta_error_timeout")
     expect_identical(got[c(1L, 3L)], list(1L, 3L))
   }
+})
+
+# What code may make of the interrupt of its limit. The last one costs its worker.
+ends_of_interrupt <- list(
+  error = function() stop("stopped"),
+  "error as of C++" = function() stop(errorCondition("stopped", class = c("std::runtime_error", "C++Error"))),
+  "warning and value" = function() {
+    warning("stopped")
+    1
+  },
+  jump = function() invokeRestart("abort"),
+  death = function() quit("no", status = 3)
+)
+
+interrupted_to <- function(end, code = Sys.sleep(300)) tryCatch(code, interrupt = function(e) end())
+
+expect_limits_reached <- function(on) {
+  # The first error that a worker describes takes so long that it may be killed meanwhile.
+  testthat::expect_error(
+    par_lapply(1L, function(i) stop("an earlier one"), .on = on, .control = two_workers(workers = 1L)), "earlier"
+  )
+  got <- suppressWarnings(par_lapply(
+    ends_of_interrupt, interrupted_to, .on = on,
+    .control = two_workers(workers = 1L, errors = "collect", timeout = 0.3, retries = 1)
+  ))
+  testthat::expect_identical(vapply(got, inherits, NA, "regatta_error_timeout", USE.NAMES = FALSE), rep(TRUE, 5L))
+  testthat::expect_identical(vapply(got, function(cnd) cnd$try, 1L, USE.NAMES = FALSE), rep(1L, 5L))
+}
+
+test_that("whatever an element makes of the interrupt of its limit, it has reached the limit", {
+  for (on in list(1L, local_pool(1L), local_cluster(1L))) expect_limits_reached(on)
+})
+
+test_that("so it has on another host", {
+  expect_limits_reached(local_shell_cluster(1))
+})
+
+test_that("an error made of the interrupt of a limit is tried again where that of a limit is", {
+  err <- expect_error(
+    par_lapply(ends_of_interrupt["error"], interrupted_to, .on = 1L, .control = two_workers(
+      workers = 1L, timeout = 0.3, retries = 1, retry_on = "timeout"
+    )), class = "regatta_error_timeout"
+  )
+  expect_identical(err$try, 2L)
+  expect_identical(as.character(par_last()$tries$status), "timeout")
+})
+
+test_that("an error made of the interrupt of another limit is that limit as well", {
+  skip_unless_linux()
+  busy <- function(i) interrupted_to(ends_of_interrupt$error, repeat sqrt(i))
+  grows <- function(i) {
+    held <- list()
+    interrupted_to(ends_of_interrupt$error, repeat {
+      if (length(held) < 100L) held <- c(held, list(stats::runif(5e5)))
+      Sys.sleep(0.002)
+    })
+  }
+  for (on in list(1L, local_pool(1L))) {
+    failure <- function(FUN, ...) {
+      control <- two_workers(workers = 1L, ...)
+      expect_error(par_lapply(1L, FUN, .on = on, .control = control), class = "regatta_error_timeout")
+    }
+    expect_identical(failure(busy, cpu_timeout = 0.3, retries = 1)$kind, "cpu")
+    expect_identical(failure(grows, memory = "100MB", retries = 1)$kind, "memory")
+  }
+})
+
+test_that("an error before the limit is what it is", {
+  got <- collect(1:2, function(i) {
+    if (i == 1L) stop("by itself")
+    Sys.sleep(300)
+  }, timeout = 0.5)
+  expect_s3_class(got[[1L]], "regatta_error_element")
+  expect_s3_class(got[[2L]], "regatta_error_timeout")
 })
 
 test_that("a stopped element is ended by its time limit", {
@@ -173,7 +248,9 @@ test_that("an interrupt for one try of an element is not that of the next", {
         tools::pskill(Sys.getpid(), tools::SIGINT)
         Sys.sleep(0.01)
       }
-    }, .on = on, .control = two_workers(workers = 1L, errors = "collect", timeout = 1, retries = 1)))
+    }, .on = on, .control = two_workers(
+      workers = 1L, errors = "collect", timeout = 1, retries = 1, retry_on = "timeout"
+    )))
     conditionMessage(got[[1L]])
   }
   expect_match(of_two_tries(1L), "it was interrupted, by its own code")
