@@ -310,7 +310,6 @@ send_condition <- function(cnd, mode, kind, fate = NULL) {
   if (mode == "drop") {
     return(invisible())
   }
-  cnd <- without_outer_call(cnd)
   send <- function(cnd, fate) {
     if (!is.null(fate)) cnd <- structure(list(cnd = cnd, fate = fate), class = "regatta_fate")
     .Call(ffi_evaluator_condition, cnd, kind)
@@ -320,7 +319,7 @@ send_condition <- function(cnd, mode, kind, fate = NULL) {
   } else {
     # No condition makes an element fail that has not failed.
     tryCatch(
-      unwarned(send(portable_condition(light_condition(cnd)), fate)),
+      unwarned(send(portable_condition(light_condition(without_outer_call(cnd))), fate)),
       error = function(e) send(plain_condition(cnd), fate["warn"])
     )
   }
