@@ -207,7 +207,10 @@ workspace_put <- function(values, active, locked, classes, env = globalenv()) {
   rm(list = there[in_place | there %in% active], envir = env)
   late <- names %in% names_of_primitives(names)
   list2env(values[!late & !names %in% active], envir = env)
-  if (classes) methods::cacheMetaData(1L, TRUE)
+  if (classes) {
+    forget_inherited()
+    methods::cacheMetaData(1L, TRUE)
+  }
   list2env(values[late & !names %in% active], envir = env)
   for (name in active) makeActiveBinding(name, values[[name]], env)
   for (name in intersect(locked, names)) lockBinding(name, env)
@@ -231,7 +234,32 @@ workspace_reset <- function(before, locked, env = globalenv()) {
     rm(list = early, envir = globalenv())
     new <- setdiff(new, early)
     methods::cacheMetaData(1L, FALSE)
+    forget_coerce()
   }
   rm(list = new, envir = env)
   workspace_put(before$values, before$active, locked, classes && has_classes(names(before$values)), env)
+}
+
+# What generics have found for classes on calls before, by inheritance: cacheMetaData() leaves it where a method, or
+# another class of that name, has come meanwhile. Those of primitives are in a list of their own.
+forget_inherited <- function() {
+  space <- asNamespace("methods")
+  known <- c(as.list.environment(space[[".genericTable"]], all.names = TRUE), space[[".BasicFunsList"]])
+  for (generic in unlist(known, use.names = FALSE)) {
+    tables <- environment(generic)
+    if (length(tables$.AllMTable) > length(tables$.MTable)) methods::resetGeneric(generic@generic, generic)
+  }
+}
+
+# What as() has found for classes of the workspace: it keeps that as if it were a method that somebody has set.
+forget_coerce <- function() {
+  for (name in c("coerce", "coerce<-")) {
+    tables <- environment(methods::getGeneric(name))
+    of_workspace <- vapply(as.list.environment(tables$.MTable, all.names = TRUE), function(method) {
+      ".GlobalEnv" %in% attr(attr(method, "target"), "package")
+    }, NA)
+    found <- names(which(of_workspace))
+    rm(list = found, envir = tables$.MTable)
+    rm(list = intersect(found, names(tables$.AllMTable)), envir = tables$.AllMTable)
+  }
 }

@@ -1,5 +1,6 @@
 # What code finds of the session in workers that do not inherit it: on each kind of them the same as here.
 withr::with_preserve_seed(remote_warm())
+requireNamespace("Matrix", quietly = TRUE) # sets an option
 detritus <- detritus_snapshot()
 
 # Two packages with a function of the same name.
@@ -402,6 +403,96 @@ test_that("methods and classes of the workspace are found in workers", {
   for (place in names(places)) {
     expect_identical(setdiff(left[[place]][[1L]], ".Random.seed"), "FALSE", label = place)
   }
+})
+
+test_that("methods and classes of the workspace that come, change or go between calls are those of the session", {
+  skip_if_not_installed("Matrix")
+  withr::local_package("Matrix")
+  withr::local_package("stats4")
+  # Each state of the session: what a worker has found for its classes in the one before is no longer true. Those of
+  # the session itself are reset where R leaves that to its users.
+  in_workspace({
+    rg_look <- function(i) dim(Matrix::Diagonal(3))
+    rg_everywhere(lapply(1:2, rg_look))
+    setMethod("dim", "ddiMatrix", function(x) c(7L, 7L))
+    rg_everywhere(lapply(1:2, rg_look))
+    removeMethod("dim", "ddiMatrix")
+    rg_everywhere(lapply(1:2, rg_look))
+    setClass("RgM", representation(x = "numeric"))
+    setClass("RgN", contains = "RgM")
+    setClass("RgO", contains = "dgCMatrix")
+    rg_read <- function(code) tryCatch(code, error = function(e) "error")
+    rg_look <- function(i) {
+      m <- new("RgM", x = c(1, 2))
+      n <- new("RgN", x = c(3, 4))
+      o <- new("RgO")
+      lapply(list(m = m, n = n, o = o), function(a) {
+        list(
+          length(a), rg_read(dim(a)), nrow(a), rg_read(a$x), rg_read(as.numeric(a)), rg_read(stats4::logLik(a)),
+          class(summary(a)), class(rg_read(t(a))), class(rg_read(a %*% a)), rg_read(a * 2), class(rg_read(a + a)),
+          rg_read(-a), rg_read(as(a, "character")), rg_read(a[1]), is(a, "RgU"), is(1, "RgU"),
+          class(rg_read(new("RgM", x = c(1, 2, 3)))), capture.output(show(a))[[1L]],
+          if (is(a, "RgM")) a@x
+        )
+      })
+    }
+    rg_state <- function() rg_everywhere(lapply(1:2, rg_look))
+    rg_state()
+    rg_set <- list(
+      initialize = quote(function(.Object, ...) {
+        .Object <- callNextMethod()
+        .Object@x <- .Object@x * 10
+        .Object
+      }),
+      length = quote(function(x) 9L), dim = quote(function(x) c(4L, 4L)), `$` = quote(function(x, name) "dollar"),
+      as.numeric = quote(function(x, ...) 7), summary = quote(function(object, ...) 1i),
+      t = quote(function(x) "t"), show = quote(function(object) cat("shown\n"))
+    )
+    for (name in names(rg_set)) setMethod(name, "RgM", eval(rg_set[[name]]))
+    setMethod(stats4::logLik, "RgM", function(object, ...) 5)
+    setMethod("t", "RgO", function(x) 2)
+    setMethod("dim", "dgCMatrix", function(x) c(8L, 8L))
+    setMethod("%*%", signature("RgM", "RgM"), function(x, y) 1i)
+    setMethod("%*%", signature("RgO", "RgO"), function(x, y) 2i)
+    setMethod("Arith", signature("RgM", "numeric"), function(e1, e2) "arith")
+    setMethod("+", signature("RgM", "RgM"), function(e1, e2) TRUE)
+    setAs("RgM", "character", function(from) "set")
+    rg_state()
+    setClassUnion("RgU", c("numeric", "RgM"))
+    setValidity("RgM", function(object) if (length(object@x) == 3L) "three" else TRUE)
+    rg_state()
+    # One after the other goes again.
+    for (name in names(rg_set)) removeMethod(name, "RgM")
+    removeMethod("Arith", signature("RgM", "numeric"))
+    removeMethod("coerce", signature("RgM", "character"))
+    removeMethod("dim", "dgCMatrix")
+    rg_state()
+    removeMethod("t", "RgO")
+    removeMethod("%*%", signature("RgO", "RgO"))
+    removeClass("RgU")
+    rg_state()
+    for (name in c("RgN", "RgM", "RgO")) removeClass(name)
+  })
+  # A class that has other superclasses than before, with methods of packages and what as() has found for them.
+  in_workspace({
+    setClass("RgV", representation("VIRTUAL"))
+    setClass("RgW", representation(x = "numeric"))
+    rg_look <- function(i) {
+      k <- new("RgK")
+      list(class(Matrix::t(k)), class(k %*% k), tryCatch(as(k, "RgW")@x, error = function(e) "error"), is(k, "RgV"))
+    }
+    for (super in c("dgCMatrix", "dgTMatrix")) {
+      setClass("RgK", contains = super)
+      setIs("RgK", "RgW",
+        coerce = eval(bquote(function(from) new("RgW", x = .(nchar(super) + (super == "dgTMatrix"))))),
+        replace = function(from, value) from
+      )
+      for (f in c("t", "%*%", "coerce")) resetGeneric(f)
+      rg_everywhere(lapply(1:2, rg_look))
+      removeClass("RgK")
+    }
+    for (name in c("RgV", "RgW")) removeClass(name)
+  })
 })
 
 test_that("what a function has got in `...` and not looked at yet goes with the functions within", {
