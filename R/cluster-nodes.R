@@ -11,6 +11,7 @@ sendData.regatta_node <- function(node, data) {
     .Call(ffi_fork_stand_replace, state$stand, node$rank)
     warning(warning_replaced(node$rank))
   }
+  state$kept[node$rank] <- list(NULL)
   bytes <- send_handles(TRUE, to_bytes(data))
   failed <- .Call(ffi_fork_stand_send, state$stand, node$rank, bytes)
   if (failed == device_busy) {
@@ -27,13 +28,25 @@ node_is_behind <- function(node) {
 }
 
 recvData.regatta_node <- function(node) {
-  node_value(.Call(ffi_fork_stand_receive, node$state$stand, node$rank, Inf))
+  node_value(node_reply(node$state, node$rank))
 }
 
 recvOneData.regatta_cluster <- function(cl) {
   numbers <- stand_numbers(cl)
-  got <- .Call(ffi_fork_stand_receive, stand_state(cl)$stand, numbers, Inf)
+  got <- node_reply(stand_state(cl), numbers)
   list(node = match(got[[1L]], numbers), value = node_value(got))
+}
+
+# The first of these that there is, be it one that a run has put aside.
+node_reply <- function(state, numbers) {
+  for (rank in numbers[numbers <= length(state$kept)]) {
+    got <- state$kept[[rank]]
+    if (!is.null(got)) {
+      state$kept[rank] <- list(NULL)
+      return(got)
+    }
+  }
+  .Call(ffi_fork_stand_receive, state$stand, numbers, Inf)
 }
 
 node_value <- function(got) {

@@ -5,6 +5,7 @@ new_executor.regatta_cluster <- function(on, plan) {
   state <- stand_state(on)
   members <- stand_numbers(on)
   stand_ready(state)
+  pool_settle(state, members)
   pool <- fork_pool_new(plan, state$stand)
   packed <- pool_code(pool, plan, state$base)
   starts <- new.env(parent = emptyenv())
@@ -111,5 +112,21 @@ pool_look <- function(event, state, plan) {
   }
   if (length(event$index) == 0L && nzchar(event$backtrace)) {
     signal_error(error_start(plan$workers, event$backtrace, "Look at what the code needs."))
+  }
+}
+
+# Before a run: a call of package parallel may have been interrupted, or have failed, with workers at it. Those that
+# have answered are free, and their replies are put aside. Only where no worker is free are those still at such a call
+# replaced: somebody may have sent it who will ask for its value.
+pool_settle <- function(state, numbers) {
+  while (!is.null(got <- .Call(ffi_fork_stand_receive, state$stand, numbers, 0))) {
+    state$kept[got[[1L]]] <- list(got)
+  }
+  members <- .Call(ffi_fork_stand_members, state$stand)
+  if (all(members$busy[numbers])) {
+    for (rank in numbers[members$calls[numbers] > 0]) {
+      .Call(ffi_fork_stand_replace, state$stand, rank)
+      warning(warning_replaced(rank))
+    }
   }
 }

@@ -21,6 +21,7 @@ stand_new <- function(n, packages, call = NULL, start = "forkserver", timeout = 
   state$start <- start
   state$timeout <- timeout
   state$options <- options
+  state$kept <- list() # replies of workers that nobody has asked for
   stand_serve(state, call)
   state$stand <- .Call(ffi_fork_stand_new, state$server, n)
   if (start == "forkserver") stand_fill(state, call) else stand_start(state, timeout, call)

@@ -570,7 +570,8 @@ SEXP ffi_fork_stand_receive(SEXP pointer, SEXP numbers, SEXP timeout) {
       const rg_member *member = &stand->members[INTEGER(numbers)[i] - 1];
       lines[i] = (struct pollfd){member->calls > 0 ? member->line : -1, POLLIN, 0};
     }
-    int ready = poll(lines, (nfds_t)count, 200);
+    const int64_t left = (until - rg_clock_now()) / 1000000;
+    int ready = poll(lines, (nfds_t)count, left < 0 ? 0 : left < 200 ? (int)left : 200);
     for (int i = 0; i < count && ready > 0 && at < 0; i++) {
       if (!lines[i].revents) continue;
       const int m = INTEGER(numbers)[i] - 1, was = stand->members[m].starting;

@@ -43,6 +43,50 @@ test_that("a worker that dies between runs is replaced without a word", {
   expect_false(pid %in% cluster_pids(cl))
 })
 
+test_that("workers that a function of parallel has left at calls are taken back by the next map, or replaced", {
+  skip_unless_linux()
+  wait <- function(gate) {
+    while (!file.exists(gate)) Sys.sleep(0.01)
+    7
+  }
+  squares <- function(cl) par_lapply(1:4, function(i) i^2, .on = cl, .control = on_local())
+  squares_of <- as.list(c(1, 4, 9, 16))
+  for (start in c("forkserver", "parallel")) {
+    cl <- local_pool(3L, start = start, timeout = 60 * slowness())
+    parallel::clusterEvalQ(cl, rg_mine <- 1)
+    before <- cluster_pids(cl)
+    # What is left when parallel is interrupted as it waits: calls that are answered later.
+    gate <- withr::local_tempfile()
+    for (k in 1:2) parallel:::sendCall(cl[[k]], wait, list(gate))
+    expect_no_warning(expect_identical(squares(cl), squares_of)) # by the third
+    expect_identical(cluster_status(cl)$state, c("busy", "busy", "idle"))
+    file.create(gate)
+    wait_until({
+      squares(cl)
+      all(cluster_status(cl)$state == "idle")
+    })
+    # Who has sent a call may ask for its value after a map, too.
+    expect_identical(parallel:::recvResult(cl[[1L]]), 7)
+    expect_identical(parallel::clusterEvalQ(cl, rg_mine), list(1, 1, 1))
+    expect_identical(cluster_pids(cl), before)
+
+    expect_error(parallel::clusterApply(cl, 1:3, function(i) if (i == 1L) quit("no") else i))
+    wait_until({
+      squares(cl)
+      all(cluster_status(cl)$state == "idle")
+    })
+    expect_identical(cluster_pids(cl)[2:3], before[2:3])
+
+    before <- cluster_pids(cl)
+    unlink(gate)
+    for (k in 1:3) parallel:::sendCall(cl[[k]], wait, list(gate))
+    told <- testthat::capture_warnings(expect_identical(squares(cl), squares_of))
+    expect_match(told, "was still at a call that has been interrupted")
+    expect_length(told, 3L)
+    expect_false(any(before %in% cluster_pids(cl)))
+  }
+})
+
 test_that("the end of the server is an error that says so, and the next run has another", {
   skip_unless_linux()
   cl <- local_pool(2L)
