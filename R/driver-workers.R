@@ -22,6 +22,7 @@ workers_new <- function() {
   table$begun <- FALSE # all of them have
   table$reasons <- character() # why some could not be started
   table$promising <- FALSE # some have promised heartbeats
+  table$watched <- .Call(ffi_clock) # when heartbeats were last missed or not
   table$lonely <- .Call(ffi_clock) # since when nobody has been there, NA: somebody is
   table$told_after <- workers_told_after # seconds of that after which the user is told
   table$quiet <- NULL # when nothing has happened since the last look for workers that were stopped; NULL: something has
@@ -274,6 +275,13 @@ workers_watch <- function(run) {
     worker_late(run, id, sprintf("it did not answer within %s", format_seconds(patience)))
   }
   promised <- workers_field(run, "heartbeat", 0)
+  # A session that was stopped, or with all of its machine, has heard of nobody meanwhile.
+  away <- now - table$watched
+  table$watched <- now
+  if (away > silent_after * min(promised)) {
+    for (id in workers_alive(run)) table$rows[[id]]$heard <- table$rows[[id]]$heard + away
+    return(invisible())
+  }
   for (id in intersect(workers_alive(run), which(since > silent_after * promised))) {
     workers_set(run, id, "state", "silent")
     if (since[[id]] > given_up_after * promised[[id]]) worker_give_up(run, id)

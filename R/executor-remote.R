@@ -28,7 +28,6 @@ remote_pool <- function(workers, names, address, deadline, packages, launch, pat
   pool$news <- list() # by token, events that a run has not taken
   pool$running <- list() # by token and host, what the workers of a run with limits do
   pool$count <- 0
-  pool$looked <- .Call(ffi_clock)
   pool$hosts <- lapply(seq_along(workers), function(h) remote_host(h, names[[h]], workers[[h]]))
   pool$seats <- unlist(lapply(pool$hosts, remote_seats), recursive = FALSE)
   reg.finalizer(pool, remote_forget, onexit = TRUE)
@@ -131,17 +130,13 @@ remote_launch <- function(pool, hosts) {
 remote_step <- function(pool) {
   done <- FALSE
   now <- .Call(ffi_clock)
-  # A session that was stopped has heard of nobody meanwhile.
-  away <- now - pool$looked > 2
-  pool$looked <- now
-  if (away) pool$back <- now
   if (!is.null(pool$gate)) done <- remote_admit(pool)
   for (host in pool$hosts) {
     while (!is.null(host$link) && !is.null(message <- remote_next(pool, host))) {
       remote_take(pool, host, message)
       done <- TRUE
     }
-    if (!is.null(host$link)) remote_mind(pool, host, now)
+    if (!is.null(host$link)) remote_mind(pool, host)
     if (host$state == "launched") remote_mind_launch(pool, host)
     if (host$state == "gone" && isTRUE(pool$keeps) && !remote_is_final(pool, host) && now >= host$due) {
       remote_launch(pool, host$number)
@@ -329,15 +324,10 @@ remote_forget_running <- function(pool, host, token, index) {
 }
 
 # One that is connected and says nothing was stopped, or is cut off.
-remote_mind <- function(pool, host, now) {
+remote_mind <- function(pool, host) {
   look <- .Call(ffi_link_look, host$link)
-  if (!look$open) {
-    return(invisible())
-  }
-  silent <- look$silent
-  heard_since <- is.null(pool$back) || now - pool$back > min(pool$deadline, 5)
-  if (silent > pool$deadline && heard_since) {
-    remote_lose(pool, host, sprintf("it has said nothing for %s", format_seconds(silent)))
+  if (look$open && look$silent > pool$deadline) {
+    remote_lose(pool, host, sprintf("it has said nothing for %s", format_seconds(look$silent)))
   }
 }
 

@@ -40,7 +40,8 @@ struct rg_link {
   int error;
   queue in, out;
   rg_frame_reader reader;
-  int64_t heard, told; /* when something has last come, or gone */
+  int64_t told;   /* when something has last gone */
+  int64_t silent; /* for how long the thread has listened since anything came */
   int64_t linger_until; /* not 0: the caller has closed it */
   rg_link_beat beat;
 };
@@ -62,6 +63,11 @@ enum { IN_MAX = 1 << 28, MOVED_MAX = 1 << 22 };
 
 /* How long R has to end the process by itself before the thread does. */
 static const int64_t grace_ns = 2000000000;
+
+/* The thread looks twice a second and more. A longer pause was one of the whole process, or of the
+   machine that it and its peers are on: nobody could be heard in it, so that no more than this of it
+   counts as silence. */
+static const int64_t listened_max_ns = 1000000000;
 
 static void free_message(message *m) {
   free(m->payload);
@@ -181,7 +187,7 @@ static void read_some(rg_link *link) {
   while (may_read(link) && link->reader.moved - from < MOVED_MAX) {
     uint64_t before = link->reader.moved;
     rg_frame_result result = rg_frame_read(&link->reader, link->fd);
-    if (link->reader.moved > before) link->heard = rg_clock_now();
+    if (link->reader.moved > before) link->silent = 0;
     if (result == RG_FRAME_AGAIN) return;
     if (result != RG_FRAME_WHOLE) {
       lose(link, result, result == RG_FRAME_ERROR ? errno : 0);
@@ -208,8 +214,7 @@ static void end_process(void) {
 static void mind_session(rg_link *link, int64_t now) {
   static int64_t end_at;
   if (!link->settings.is_node || !all.folder[0] || link->linger_until) return;
-  if (link->state == RG_LINK_OPEN && (double)(now - link->heard) > link->settings.silence * 1e9 &&
-      may_read(link)) {
+  if (link->state == RG_LINK_OPEN && (double)link->silent > link->settings.silence * 1e9) {
     lose(link, RG_FRAME_ERROR, ETIMEDOUT);
   }
   if (link->state == RG_LINK_OPEN) return;
@@ -221,8 +226,9 @@ static void mind_session(rg_link *link, int64_t now) {
   }
 }
 
-static void serve(rg_link *link, int64_t now) {
-  if (link->state == RG_LINK_OPEN) read_some(link);
+static void serve(rg_link *link, int64_t now, int64_t listened) {
+  if (may_read(link)) link->silent += listened;
+  read_some(link);
   int64_t interval = (int64_t)(link->settings.interval * 1e9);
   if (link->state == RG_LINK_OPEN && !link->out.first && now - link->told >= interval) put_beat(link);
   write_some(link);
@@ -268,10 +274,13 @@ static void *run(void *unused) {
   int capacity = 0, count = 0;
   char bytes[64];
   (void)unused;
+  int64_t before = rg_clock_now();
   for (;;) {
     pthread_mutex_lock(&all.lock);
     int64_t now = rg_clock_now();
-    for (rg_link *link = all.first; link; link = link->next) serve(link, now);
+    int64_t listened = now - before < listened_max_ns ? now - before : listened_max_ns;
+    for (rg_link *link = all.first; link; link = link->next) serve(link, now, listened);
+    before = now;
     drop_closed(now);
     int ms = prepare_poll(&list, &capacity, &count);
     pthread_mutex_unlock(&all.lock);
@@ -343,7 +352,6 @@ rg_link *rg_link_open(int fd, const rg_link_settings *settings) {
   link->reader.limit = settings->limit;
   link->in.last = &link->in.first;
   link->out.last = &link->out.first;
-  link->heard = rg_clock_now();
   pthread_mutex_lock(&all.lock);
   link->next = all.first;
   all.first = link;
@@ -386,7 +394,7 @@ void rg_link_look(rg_link *link, rg_link_view *view) {
   view->state = link->state;
   view->result = link->result;
   view->error = link->error;
-  view->silent_ns = rg_clock_now() - link->heard;
+  view->silent_ns = link->silent;
   view->unsent = link->out.bytes;
   view->received = link->in.bytes;
   view->cpu_ns = rg_frame_number(link->beat.cpu_ns);

@@ -51,7 +51,7 @@ typedef struct {
   rg_link_state state;
   rg_frame_result result;
   int error;
-  int64_t silent_ns; /* since anything has come */
+  int64_t silent_ns; /* for how long the thread has listened since anything came */
   uint64_t unsent, received; /* bytes in the queues */
   uint64_t cpu_ns, memory; /* of the last beat */
 } rg_link_view;

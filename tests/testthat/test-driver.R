@@ -140,19 +140,20 @@ test_that("when the last has gone and no other comes the run ends with an error"
 })
 
 test_that("a worker that keeps no promise is silent, then given up; what it says later is not heard", {
+  # It is given up after ten heartbeats, on a busy machine after more steps.
   quiet <- function(place) {
-    Sys.sleep(0.02)
+    if (!"signal 1 9" %in% place$log) Sys.sleep(0.05)
     list()
   }
   late <- NULL
   on <- on_script(2L,
-    function(place) list(script_joined(1L, heartbeat = 0.01), script_joined(2L)),
+    function(place) list(script_joined(1L, heartbeat = 0.04), script_joined(2L)),
     function(place) {
       late <<- script_done(place, 1L) # on its way, and the last that is heard
       list(script_done(place, 2L))
     }
   )
-  on$place$steps <- c(on$place$steps, rep(list(quiet), 8), function(place) list(late))
+  on$place$steps <- c(on$place$steps, rep(list(quiet), 100), function(place) list(late))
   got <- run_script(8, on, retries = 1)
   expect_identical(got, numbers_of(8))
   expect_true("signal 1 9" %in% on$place$log)
@@ -164,11 +165,16 @@ test_that("a worker that keeps no promise is silent, then given up; what it says
 
 test_that("a silent worker that is heard of again goes on", {
   local_function("given_up_after", Inf)
+  quiet <- function(place) {
+    Sys.sleep(0.3)
+    list()
+  }
   on <- on_script(1L,
     function(place) list(script_joined(1L, heartbeat = 0.2)),
     function(place) list(script_done(place, 1L)),
+    quiet, quiet,
     function(place) {
-      Sys.sleep(0.7) # it is silent when this is over, and has had nothing to do
+      Sys.sleep(0.3) # it is silent when this is over, and has had nothing to do
       place$given[1L] <- list(NULL)
       list(list(type = "heartbeat", worker = 1L))
     },
@@ -180,6 +186,20 @@ test_that("a silent worker that is heard of again goes on", {
   expect_identical(run_script(4, on, batch = 3), numbers_of(4))
   expect_false(any(grepl("signal", on$place$log)))
   expect_identical(nrow(par_last()$workers), 1L)
+})
+
+test_that("nobody is silent for a session that was stopped itself", {
+  on <- on_script(1L,
+    function(place) list(script_joined(1L, heartbeat = 0.05)),
+    function(place) list(script_done(place, 1L)),
+    function(place) {
+      Sys.sleep(1)
+      list()
+    },
+    function(place) list(script_done(place, 1L))
+  )
+  expect_identical(run_script(4, on), numbers_of(4))
+  expect_false(any(grepl("signal", on$place$log)))
 })
 
 test_that("a worker that was stopped is told of once, also while the heartbeats of its host go on", {

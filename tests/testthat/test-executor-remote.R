@@ -285,6 +285,27 @@ test_that("a host that is lost costs what its workers had, the others go on, and
   wait_until(!any(vapply(lost, is_running, NA)))
 })
 
+# As on a machine that its host does not run for a while: session and agents stop together, and the session is the
+# first to go on.
+test_that("a pause of the whole machine is nobody's silence", {
+  cluster <- shared_cluster()
+  pool <- pool_of(cluster)
+  flag <- withr::local_tempfile()
+  agents <- paste(agent_pids(cluster), collapse = " ")
+  script <- sprintf(
+    "kill -STOP %s %d; sleep %g; touch %s; kill -CONT %d; sleep 0.5; kill -CONT %s",
+    agents, Sys.getpid(), 1.5 * pool$deadline, shQuote(flag), Sys.getpid(), agents
+  )
+  system2("sh", c("-c", shQuote(script)), wait = FALSE)
+  before <- proc.time()[[3L]]
+  while (!file.exists(flag) && proc.time()[[3L]] - before < 60) Sys.sleep(0.01)
+  for (host in pool$hosts) regatta:::remote_mind(pool, host)
+  expect_gt(proc.time()[[3L]] - before, pool$deadline)
+  expect_identical(vapply(pool$hosts, function(host) host$state, ""), c("ready", "ready"))
+  wait_until(identical(status_of(cluster), rep("idle", 3L)), 60)
+  expect_identical(par_lapply(1:4, sqrt, .on = cluster, .control = on_remote()), lapply(1:4, sqrt))
+})
+
 test_that("a worker that was stopped is silent, one that computes is busy, one of a lost host is gone", {
   cluster <- shared_cluster()
   pool <- pool_of(cluster)
