@@ -350,6 +350,15 @@ error_connection <- function(places, call = NULL) {
   new_error("regatta_error_connection", message, places = places, call = call)
 }
 
+error_address <- function(places, call = NULL) {
+  message <- sprintf(paste(
+    "%s: calls compiled code by its address in the memory of this process, as functions of `Rcpp::sourceCpp()` do, and",
+    "these workers do not inherit the session. Put the code into a package, which they load, or compile it in the",
+    "element, or use forked workers, as without `.on`."
+  ), paste(places, collapse = ", "))
+  new_error("regatta_error_address", message, places = places, call = call)
+}
+
 error_stopped <- function(call = NULL) {
   new_error(
     "regatta_error_stopped", "this cluster has been stopped: its connections are closed.",

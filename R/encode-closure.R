@@ -4,7 +4,7 @@
 # as they are: one that holds something large is written as a copy of itself.
 
 # For workers that are `near`, and can read the memory of this process, or for others: list(bytes, held,
-# connections). `bytes`: list(body, environments, packages), those of `x` and of each environment that was
+# bound). `bytes`: list(body, environments, packages), those of `x` and of each environment that was
 # copied, and list(methods, names), packages whose methods objects in them may need, and names in packages other
 # than `attached` that they may. `held` must not go before the last worker has read them: all for which there is
 # a handle, which may be the user's, or an earlier run's, to drop. Vectors of at least `min` bytes are shared.
@@ -14,11 +14,11 @@ closure_pack <- function(x, min = Inf, near = is.finite(min), attached = charact
   bytes <- send_handles(near, if (is.finite(min)) pack_sharing(x, min) else whole(), held)
   found <- packages_found(c(list(bytes$body), bytes$environments), attached)
   bytes$packages <- found$packages
-  list(bytes = bytes, held = held, connections = found$connections)
+  list(bytes = bytes, held = held, bound = found$bound)
 }
 
-# list(packages, connections): what of packages the strings in `streams` may need, as closure_pack() has it, and
-# whether there may be a connection in them. The last answer is kept with all that it depends on.
+# list(packages, bound): what of packages the strings in `streams` may need, as closure_pack() has it, and
+# whether there may be what has a meaning in this process only in them. The last answer is kept with all that it depends on.
 packages_found <- function(streams, attached) {
   asked <- list(
     streams = if (sum(lengths(streams)) <= small_code) streams, attached = attached, homes = method_homes(),
@@ -29,7 +29,7 @@ packages_found <- function(streams, attached) {
     found <- packages_of_methods(streams)
     known <- list(asked = asked, answer = list(
       packages = list(methods = found$packages, names = packages_of_names(streams, attached)),
-      connections = found$connections
+      bound = found$bound
     ))
     the$packages <- if (!is.null(asked$streams)) known
   }

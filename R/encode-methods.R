@@ -3,13 +3,17 @@
 
 # The libraries, by name, of packages that are loaded here and not in every R process, and that have methods for a
 # class whose name is among the strings in `streams`, serialised objects: the class of an object, or a string in code,
-# which may make such objects. With "connections", whether there may be a connection in them.
+# which may make such objects. With "bound", whether there may be a connection or an address of compiled code in them.
 packages_of_methods <- function(streams) {
   homes <- method_homes()
-  there <- .Call(ffi_encode_names, streams, c(homes$class, "conn_id"))
-  packages <- unique(homes$package[there[-length(there)]])
-  list(packages = package_libraries(packages), connections = there[[length(there)]])
+  there <- .Call(ffi_encode_names, streams, c(homes$class, tags_of_process))
+  is_class <- seq_along(there) <= length(homes$class)
+  packages <- unique(homes$package[there & is_class])
+  list(packages = package_libraries(packages), bound = any(there[!is_class]))
 }
+
+# What R calls the pointers of connections and of addresses of compiled code.
+tags_of_process <- c("conn_id", "native symbol", "registered native symbol")
 
 # list(class, package), of all that is loaded now.
 method_homes <- function() {

@@ -11,39 +11,47 @@ job_of <- function(plan) {
   )
 }
 
-# A connection is open in one process. In another its number is that of none, or of another one, such as that to
-# the session: code that is seen to use one is an error before anything is sent. The three of each process are
-# as good there.
-refuse_connections <- function(replay, variables) {
-  places <- connections_used(replay, variables)
-  if (length(places) > 0L) signal_error(error_connection(places))
+# What has a meaning in one process only, and code is seen to use, is an error before anything is sent: connections, of
+# which another process has none of that number, or another one, such as that to the session (the three of each process
+# are as good there), and functions that call compiled code by its address, as those of Rcpp::sourceCpp() do.
+refuse_bound <- function(replay, variables) {
+  connections <- places_used(replay, variables, is_own_connection)
+  if (length(connections) > 0L) signal_error(error_connection(connections))
+  addresses <- places_used(replay, variables, function(x) is_closure(x) && calls_address(body(x)))
+  if (length(addresses) > 0L) signal_error(error_address(addresses))
+}
+
+is_own_connection <- function(x) inherits(x, "connection") && typeof(x) == "integer" && isTRUE(unclass(x)[[1L]] > 2L)
+
+calls_address <- function(x) {
+  parts <- if (is.call(x)) as.list(x)
+  any(vapply(parts, function(part) typeof(part) == "externalptr" || calls_address(part), NA))
 }
 
 # What the code calls those that it uses, or where they stand in what it is given.
-connections_used <- function(replay, variables) {
-  is_ours <- function(x) inherits(x, "connection") && typeof(x) == "integer" && isTRUE(unclass(x)[[1L]] > 2L)
-  given <- c(replay$args, if (is.list(replay$X)) replay$X)
-  functions <- Filter(is_closure, c(list(replay$FUN), given, variables))
+places_used <- function(replay, variables, is_bound) {
+  given <- c(list(replay$FUN), replay$args, if (is.list(replay$X)) replay$X)
+  functions <- Filter(is_closure, c(given, variables))
   code <- c(lapply(functions, body), Filter(is.language, given))
   used <- unique(unlist(lapply(code, all.names)))
-  places <- intersect(names(Filter(is_ours, variables)), used)
+  places <- intersect(names(Filter(is_bound, variables)), used)
   for (env in c(lapply(functions, environment), replay$env)) {
     while (!identical(env, topenv(env)) && !identical(env, emptyenv())) {
       names <- intersect(plain_bindings(env), used)
-      places <- c(places, names[vapply(names, function(name) is_ours(get(name, envir = env, inherits = FALSE)), NA)])
+      places <- c(places, names[vapply(names, function(name) is_bound(get(name, envir = env, inherits = FALSE)), NA)])
       env <- parent.env(env)
     }
   }
-  unique(c(places, if (any(vapply(given, is_ours, NA))) "an argument or element"))
+  unique(c(places, if (any(vapply(given, is_bound, NA))) "a function, an argument or an element"))
 }
 
-# What closure_pack() returns. Code that uses a connection of the session is refused; on another host, where `replay`
+# What closure_pack() returns. Code that uses what has a meaning in the session only is refused; on another host, where `replay`
 # is NULL, the session has looked for them. Random numbers, which begin elsewhere in each run, are beside the bytes of
 # what is the same in all runs of a function.
 job_closure <- function(job, replay, min = Inf, near = is.finite(min)) {
   packed <- closure_pack(job[names(job) != "seed"], min, near, attached = job$packages)
   packed$bytes["seed"] <- list(job$seed)
-  if (packed$connections && !is.null(replay)) refuse_connections(replay, job$variables)
+  if (packed$bound && !is.null(replay)) refuse_bound(replay, job$variables)
   packed
 }
 

@@ -64,3 +64,18 @@ print.shm_lock <- function(x, ...) {
   writeLines(format(x))
   invisible(x)
 }
+
+# A counter is where a number is kept: R would compute with the bytes there.
+refuse_counter <- function(name, call) {
+  signal_error(new_error(
+    "regatta_error_argument", sprintf("`%s` does not compute with a `shm_counter`.", name),
+    body = "`shm_value(counter)` is its number, `shm_add(counter, n)` changes it.", argument = "counter", call = call
+  ))
+}
+
+Ops.shm_counter <- function(e1, e2) refuse_counter(.Generic, sys.call(-1L))
+Math.shm_counter <- function(x, ...) refuse_counter(.Generic, sys.call(-1L))
+Summary.shm_counter <- function(..., na.rm = FALSE) refuse_counter(.Generic, sys.call(-1L))
+as.double.shm_counter <- function(x, ...) shm_value(x)
+as.integer.shm_counter <- function(x, ...) as.integer(shm_value(x))
+as.character.shm_counter <- function(x, ...) as.character(shm_value(x))

@@ -25,6 +25,23 @@ expect_interrupted <- function(cl, code) {
   expect_identical(parallel::clusterCall(cl, function() 7), list(7, 7))
 }
 
+test_that("a function that calls compiled code by its address is named before anything is sent", {
+  cl <- common_cluster(1L)
+  address <- getNativeSymbolInfo("R_alloc")$address
+  compiled <- function(i, j) NULL
+  body(compiled) <- call("{", call(".Call", address, quote(x[i, ])))
+  told <- expect_error(
+    par_lapply(1:2, function(i) compiled(i), .on = cl, .control = on_cluster()), class = "regatta_error_address"
+  )
+  expect_match(conditionMessage(told), "^compiled: calls compiled code by its address .* package")
+  expect_error(par_lapply(1:2, compiled, .on = cl, .control = on_cluster()), class = "regatta_error_address")
+  # One that is only there may be.
+  expect_identical(
+    par_lapply(1:2, function(i, at) typeof(at), at = address, .on = cl, .control = on_cluster()),
+    list("externalptr", "externalptr")
+  )
+})
+
 test_that("a connection of the session is named before anything is sent that uses it", {
   path <- withr::local_tempfile()
   # The nodes have a connection of that number, the one to the session, since these are there before the nodes.

@@ -99,3 +99,19 @@ test_that("a lock or counter is not copied, since its copy would be the same", {
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
+
+test_that("a counter is not taken for a number, and can be made one", {
+  counter <- shm_counter(3)
+  for (compute in list(
+    quote(counter + 1), quote(counter == 3), quote(3 < counter), quote(-counter), quote(sqrt(counter)),
+    quote(max(counter)), quote(sum(counter)), quote(!counter)
+  )) {
+    told <- expect_error(eval(compute), class = "regatta_error_argument")
+    expect_match(conditionMessage(told), "does not compute with a `shm_counter`.*shm_value\\(counter\\)")
+  }
+  expect_identical(as.numeric(counter), 3)
+  expect_identical(as.integer(counter), 3L)
+  expect_identical(as.character(counter), "3")
+  shm_add(counter, -4)
+  expect_identical(as.numeric(counter), -1)
+})
