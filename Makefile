@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-current-r peers quick install check docs bench bench-table sanitize gctorture valgrind models mutate soak clean
+.PHONY: help demo test test-current-r peers quick install check docs site bench bench-table sanitize gctorture valgrind models mutate soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -43,6 +43,11 @@ docs: ## the help pages as HTML, the table of floors in docs/ARCHITECTURE.md
 	@tools/setup.sh run
 	@tools/with-lib.sh tools/install.sh
 	@tools/with-lib.sh Rscript --vanilla tools/docs.R
+
+site: ## the manual, vignettes and documents as a site in .build/site, looked at in a browser; no network
+	@tools/setup.sh site
+	@tools/with-lib.sh tools/install.sh
+	@tools/with-lib.sh tools/site.sh
 
 bench: ## every benchmark beside its peers, then the table of the README
 	@tools/setup.sh bench

@@ -3,7 +3,7 @@
 #   setup.R closure GOAL   the same, with all that those depend on
 #   setup.R wanted GOAL    all of them, there or not
 #   setup.R install GOAL   installs them from the configured repositories into the tree's library
-# Goals: run, demo, test, peers, bench. Peers, and those of a benchmark, may stay missing; all else may not.
+# Goals: run, demo, test, peers, bench, site. Peers, and those of a benchmark or the site, may stay missing; all else may not.
 
 # "a, b (>= 1.2)" -> c(a = "0", b = "1.2")
 parse_field <- function(text) {
@@ -35,6 +35,7 @@ wanted_packages <- function(goal) {
     test = c(strong, "Suggests", "Config/Needs/demo"),
     peers = c(strong, "Suggests", "Enhances"),
     bench = c(strong, "Suggests", "Config/Needs/bench"),
+    site = c(strong, "Suggests", "Config/Needs/website"),
     stop("no such goal: ", goal)
   )
   wanted <- parse_fields(read_description("DESCRIPTION"), fields)
@@ -110,7 +111,7 @@ install_from_repository <- function(goal, packages, available) {
   if (nrow(available) == 0L) {
     text <- paste0(text, ". No list of packages could be read from ", toString(getOption("repos")))
   }
-  if (!goal %in% c("bench", "peers")) stop(text, call. = FALSE)
+  if (!goal %in% c("bench", "peers", "site")) stop(text, call. = FALSE)
   message(text, ". What needs these is skipped by name.")
 }
 
@@ -159,6 +160,6 @@ main <- function(action, goal) {
 
 arguments <- commandArgs(TRUE)
 if (length(arguments) != 2L || !arguments[[1]] %in% c("missing", "closure", "wanted", "install")) {
-  stop("usage: setup.R missing|closure|wanted|install run|demo|test|bench", call. = FALSE)
+  stop("usage: setup.R missing|closure|wanted|install run|demo|test|peers|bench|site", call. = FALSE)
 }
 main(arguments[[1]], arguments[[2]])

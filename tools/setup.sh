@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Installs what a goal of the Makefile needs and the machine lacks, and says what.
-#   tools/setup.sh run|demo|test|peers|bench|valgrind|models
+#   tools/setup.sh run|demo|test|peers|bench|site|valgrind|models
 # As root on Debian: system packages by apt-get, R packages too where Debian has them new enough.
 # The rest, and everything for an ordinary user, comes from CRAN into .lib/ in this tree.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-goal=${1:?usage: tools/setup.sh run|demo|test|peers|bench|valgrind|models}
+goal=${1:?usage: tools/setup.sh run|demo|test|peers|bench|site|valgrind|models}
 
 say() { printf 'set-up: %s\n' "$*"; }
 fail() { printf 'set-up: %s\n' "$*" >&2; exit 1; }
@@ -49,6 +49,7 @@ need_file() {
 }
 
 needs_pandoc() {
+  [ "$goal" = site ] && return 0
   [ "$goal" = test ] && grep -qs 'VignetteEngine{knitr::rmarkdown}' vignettes/*.Rmd
 }
 
@@ -97,7 +98,7 @@ fi
 if [ "$goal" = bench ] && apt_here; then need_file /usr/include/tbb/version.h libtbb-dev; fi
 # The package does without them, but its functions for HDF5 and for other hosts then only say so.
 case $goal in
-  demo | test | peers | bench)
+  demo | test | peers | bench | site)
     if apt_here; then
       need_file /usr/include/hdf5/serial/hdf5.h libhdf5-dev
       need_file /usr/include/libdeflate.h libdeflate-dev
@@ -108,6 +109,10 @@ esac
 if [ "$goal" = test ] && apt_here; then need_file /usr/lib/python3/dist-packages/h5py python3-h5py; fi
 if [ "$goal" = test ] && apt_here; then need_file /usr/sbin/sshd openssh-server; fi
 if needs_pandoc && apt_here; then need_command pandoc pandoc "builds the vignettes"; fi
+if [ "$goal" = site ]; then
+  need_command python3 python3 "checks the site"
+  if apt_here; then need_command chromium chromium "looks at the pages"; fi
+fi
 
 packages=$goal
 if [ "$goal" = valgrind ]; then packages=test; fi

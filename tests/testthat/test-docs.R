@@ -94,6 +94,15 @@ cited_vignettes <- function(text) {
   sub("^.*\\(\"([^\"]+)\".*$", "\\1", all_matches("vignette\\(\"[^\"]+\", (package = )?\"regatta\"\\)", text))
 }
 
+# The names under `contents:` in a part of _pkgdown.yml, whether they are in one line or several.
+site_contents <- function(lines, part) {
+  after <- lines[-seq_len(which(lines == paste0(part, ":")))]
+  here <- after[cumsum(grepl("^[a-z]", after)) == 0L]
+  one_line <- sub("^.*\\[(.*)\\]$", "\\1", grep("contents: \\[", here, value = TRUE))
+  several <- sub("^ +- ", "", grep("^ +- [^ ]+$", here, value = TRUE))
+  c(unlist(strsplit(one_line, ", *")), several)
+}
+
 test_that("every exported name has a page", {
   if (length(tools::Rd_db("regatta")) == 0L) skip("the package is installed without its help pages")
   expect_identical(setdiff(getNamespaceExports("regatta"), help_aliases()), character())
@@ -195,6 +204,17 @@ test_that("every vignette that is cited is there, and an installation with vigne
   if (length(built) > 0L) expect_identical(setdiff(names, built), character())
 })
 
+test_that("the site has a place for each page of the manual, vignette and document, and for nothing else", {
+  root <- doc_root()
+  lines <- readLines(file.path(root, "_pkgdown.yml"))
+  pages <- Sys.glob(file.path(root, "man", "*.Rd"))
+  expect_identical(sort(site_contents(lines, "reference")), sort(sub("[.]Rd$", "", basename(pages))))
+  vignettes <- sub("[.]Rmd$", "", basename(Sys.glob(file.path(root, "vignettes", "*.Rmd"))))
+  documents <- tolower(sub("[.]md$", "", basename(Sys.glob(file.path(root, "docs", "*.md")))))
+  articles <- c(vignettes, paste0("docs-", documents), "bench-readme")
+  expect_identical(sort(site_contents(lines, "articles")), sort(articles))
+})
+
 test_that("the checks of this file find what they look for", {
   root <- withr::local_tempdir()
   dir.create(file.path(root, "R"))
@@ -209,6 +229,10 @@ test_that("the checks of this file find what they look for", {
   expect_identical(missing_paths(root, text), "R/b.R")
   expect_identical(misplaced_functions(root, text), "away() in R/a.R")
   expect_identical(broken_links(page, text), c("gone.md", "#nowhere"))
+  expect_identical(
+    site_contents(c("a:", "- x", "b:", "- title: y", "  contents: [c, d]", "  contents:", "  - e", "g:", "  - h"), "b"),
+    c("c", "d", "e")
+  )
   expect_identical(
     cited_vignettes("`vignette(\"a\", \"regatta\")`, \\code{vignette(\"b-c\", package = \"regatta\")}"), c("a", "b-c")
   )
