@@ -167,7 +167,8 @@ copy_sources <- function(tree) {
 
 new_place <- function(name) {
   folder <- file.path(normalizePath(out), name)
-  list(folder = folder, tree = file.path(folder, "regatta"), lib = file.path(folder, "lib"))
+  list(folder = folder, tree = file.path(folder, "regatta"), lib = file.path(folder, "lib"),
+    stamp = file.path(folder, "version"))
 }
 
 # The first place is built, if a test needs the package; the others are copies of it.
@@ -175,21 +176,20 @@ make_places <- function(count, version, build) {
   write_makevars()
   places <- lapply(sprintf("place-%d", seq_len(count)), new_place)
   first <- places[[1L]]
-  stamp <- file.path(first$folder, "version")
-  known <- if (file.exists(stamp)) readLines(stamp)
+  known <- if (file.exists(first$stamp)) readLines(first$stamp)
   if (!identical(known, version) && (build || !identical(known, c(version, "sources")))) {
-    unlink(stamp)
+    unlink(first$stamp)
     copy_sources(first$tree)
     unlink(first$lib, recursive = TRUE)
     dir.create(first$lib)
     log <- file.path(out, "install.log")
     if (build && install(first, log, configure = TRUE) != 0L) stop("the tree does not install: see ", log)
-    writeLines(c(version, if (!build) "sources"), stamp)
+    writeLines(c(version, if (!build) "sources"), first$stamp)
   }
   for (place in places[-1L]) {
     unlink(place$folder, recursive = TRUE)
     dir.create(place$folder)
-    status <- system2("cp", shQuote(c("-a", first$tree, first$lib, place$folder)))
+    status <- system2("cp", shQuote(c("-a", first$tree, first$lib, first$stamp, place$folder)))
     if (status != 0L) stop("cannot copy ", first$folder)
   }
   places
@@ -303,8 +303,12 @@ try_mutant <- function(mutant, place, version) {
   original <- file.path(place$folder, "original")
   file.copy(file.path(place$tree, mutant$File), original, overwrite = TRUE)
   text <- mutated(mutant, place$tree)
+  # This may be killed at any moment. What then stays behind with a fault in it has no stamp, and is made anew.
+  aside <- paste0(place$stamp, ".aside")
+  file.rename(place$stamp, aside)
   on.exit({
     put(place, mutant$File, paste0(paste(readLines(original), collapse = "\n"), "\n"))
+    file.rename(aside, place$stamp)
   })
   put(place, mutant$File, text)
   state <- "missed"
