@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-current-r peers quick install check docs site bench bench-table sanitize gctorture valgrind models mutate soak clean
+.PHONY: help demo test test-current-r peers quick install check docs site bench bench-table sanitize gctorture valgrind models mutate soak pauses clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -82,6 +82,11 @@ mutate: ## break the code on purpose, one fault at a time: do the tests notice?
 soak: ## repeat the suite and the leak check until it breaks or ROUNDS (10) are over
 	@tools/setup.sh test
 	@tools/with-lib.sh tools/soak.sh
+
+pauses: ## test files while all that they start stands still for seconds, again and again (root): FILES="a b"
+	@tools/setup.sh test
+	@tools/with-lib.sh tools/install.sh
+	@REGATTA_TEST_LIMIT=1200 tools/with-lib.sh tools/pauses.sh Rscript --vanilla tools/run-files.R .build/pauses $(FILES)
 
 clean: ## remove what was built; .lib/ stays
 	rm -rf .build
