@@ -2,7 +2,8 @@
 # started with). An element over one is interrupted as by Ctrl-C, so that its on.exit() code runs
 # and its worker goes on; if it does not answer, its worker is asked to end, then killed.
 
-# Seconds between these steps.
+# Seconds between these steps, of which each look counts for a half at most: a session that was stopped, or with
+# all of its machine, has given nobody time meanwhile.
 limit_grace <- 1
 
 limits_any <- function(run) {
@@ -58,12 +59,14 @@ end_element <- function(run, worker, index, kind, used) {
   ending <- run$ending[[key]]
   now <- .Call(ffi_clock)
   if (is.null(ending)) {
-    ending <- list(kind = kind, used = used, step = 0L, due = now)
+    ending <- list(kind = kind, used = used, step = 0L, left = 0, looked = now)
   }
+  ending$left <- ending$left - min(now - ending$looked, limit_grace / 2)
+  ending$looked <- now
   steps <- limit_steps(run$task$limit_signal)
-  if (now >= ending$due && ending$step < length(steps)) {
+  if (ending$left <= 0 && ending$step < length(steps)) {
     ending$step <- ending$step + 1L
-    ending$due <- now + limit_grace
+    ending$left <- limit_grace
     if (steps[[ending$step]] == limit_interrupt) {
       run$executor$interrupt(worker, index)
     } else {

@@ -287,26 +287,28 @@ wire_free <- function(wire) {
 wires_recall <- function(wires, token) {
   engaged <- function() Filter(function(wire) identical(wire$busy, token), wires)
   near <- function(wire) isTRUE(wire$facts$local)
-  now <- begun <- .Call(ffi_clock)
-  until_freed <- cluster_patience[["near"]] / 4
+  waited <- 0
+  # How long a look is, and the most that it counts for: a session that was stopped, or with all of its machine, has
+  # given nobody time meanwhile.
+  look <- until_freed <- cluster_patience[["near"]] / 4
   while (length(left <- engaged()) > 0L) {
-    patience <- cluster_patience[ifelse(vapply(left, near, NA), "near", "far")]
-    late <- now - begun >= patience
+    late <- waited >= cluster_patience[ifelse(vapply(left, near, NA), "near", "far")]
     for (wire in left[late]) {
       wire_retire(wire, sprintf(
         "it did not come back within %g seconds of the end of its run",
         cluster_patience[[if (near(wire)) "near" else "far"]]
       ))
     }
-    if (now - begun >= until_freed) {
+    if (waited >= until_freed) {
       for (wire in Filter(function(wire) near(wire) && !is.null(wire$slots), left[!late])) {
         wire_free(wire)
         wire_interrupt(wire, -1)
       }
       until_freed <- Inf
     }
-    if (any(!late)) wires_wait(left[!late], min(patience[!late], until_freed) - (now - begun))
-    now <- .Call(ffi_clock)
+    looked <- .Call(ffi_clock)
+    if (any(!late)) wires_wait(left[!late], look)
+    waited <- waited + min(.Call(ffi_clock) - looked, look)
   }
   for (wire in wires) {
     wire$news[[token]] <- NULL

@@ -265,13 +265,33 @@ test_that("a limit interrupts by element, then the worker is asked, then ended",
   limit_grace <- get("limit_grace", asNamespace("regatta"))
   local_function("limit_grace", limit_grace / 100)
   on <- on_script(1L, function(place) list(script_joined(1L)))
-  on$place$steps <- c(on$place$steps, rep(list(held), 4), function(place) {
+  on$place$steps <- c(on$place$steps, rep(list(held), 8), function(place) {
     place$given[1L] <- list(NULL)
     list(script_left(1L))
   })
   expect_error(run_script(1, on, timeout = 0.5, errors = "stop"), class = "regatta_error_timeout")
   steps <- grep("^(interrupt|signal)", on$place$log, value = TRUE)
   expect_identical(steps, c("interrupt 1 1", "signal 1 15", "signal 1 9"))
+})
+
+test_that("a pause of the session is no time that an interrupted element had to end in", {
+  local_function("limit_grace", 0.2)
+  paused <- FALSE
+  step <- function(place) {
+    if (!"interrupt 1 1" %in% place$log) {
+      return(list())
+    }
+    if (paused) {
+      return(list(script_done(place, 1L)))
+    }
+    paused <<- TRUE
+    Sys.sleep(0.5)
+    list()
+  }
+  on <- do.call(on_script, c(list(1L, function(place) list(script_joined(1L))), rep(list(step), 20)))
+  run_script(1, on, timeout = 0.5, errors = "collect")
+  expect_true(paused)
+  expect_false(any(grepl("^signal", on$place$log)))
 })
 
 test_that("what a worker cannot do is said by the driver, and such a worker gets nothing", {

@@ -230,6 +230,31 @@ test_that("a node that does not come back is out of service, and everybody is to
   wait_until(function() !is_running(told$pid), 60, "the end of the node")
 })
 
+test_that("a pause of the session while nodes come back is no time that they had", {
+  cl <- common_cluster()
+  wait <- regatta:::wires_wait
+  recall <- regatta:::wires_recall
+  paused <- NA
+  local_function("cluster_patience", c(near = 4, far = 4))
+  local_function("wires_recall", function(...) {
+    if (is.na(paused)) paused <<- FALSE
+    recall(...)
+  })
+  local_function("wires_wait", function(wires, timeout) {
+    if (!identical(paused, FALSE)) {
+      return(wait(wires, timeout))
+    }
+    paused <<- TRUE
+    Sys.sleep(4.5)
+  })
+  expect_error(par_lapply(1:2, function(i) {
+    if (i == 1) stop("no")
+    for (k in 1:3000) Sys.sleep(0.01)
+  }, .on = cl, .control = on_cluster(batch = 1)), "no")
+  expect_true(paused)
+  expect_in_step(cl)
+})
+
 test_that("after the death of a node calls wait for those that are left", {
   cl <- local_cluster(3L)
   dies <- function(i) quit(status = 3)
