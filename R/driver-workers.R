@@ -266,26 +266,33 @@ workers_watch <- function(run) {
   workers_tell(run)
   patience <- run$executor$patience
   starting <- if (is.null(patience)) integer() else workers_in(run, "starting")
+  # A session that was stopped, or with all of its machine, has heard of nobody meanwhile.
+  now <- .Call(ffi_clock)
+  away <- now - table$watched
+  table$watched <- now
   if (!table$promising && length(starting) == 0L) {
     return(invisible())
   }
-  now <- .Call(ffi_clock)
+  for (id in starting) workers_excuse(run, id, away - patience / 2)
   since <- now - workers_field(run, "heard", 0)
   for (id in starting[since[starting] > patience]) {
     worker_late(run, id, sprintf("it did not answer within %s", format_seconds(patience)))
   }
   promised <- workers_field(run, "heartbeat", 0)
-  # A session that was stopped, or with all of its machine, has heard of nobody meanwhile.
-  away <- now - table$watched
-  table$watched <- now
   if (away > silent_after * min(promised)) {
-    for (id in workers_alive(run)) table$rows[[id]]$heard <- table$rows[[id]]$heard + away
+    for (id in workers_alive(run)) workers_excuse(run, id, away)
     return(invisible())
   }
   for (id in intersect(workers_alive(run), which(since > silent_after * promised))) {
     workers_set(run, id, "state", "silent")
     if (since[[id]] > given_up_after * promised[[id]]) worker_give_up(run, id)
   }
+}
+
+# So many seconds are none in which it could be heard.
+workers_excuse <- function(run, id, seconds) {
+  row <- run$workers$rows[[id]]
+  run$workers$rows[[id]]$heard <- row$heard + max(0, seconds)
 }
 
 # A run that has nobody and waits for those that are starting does so with a word, and then at longer and longer

@@ -25,6 +25,8 @@ test_that("values of other kinds have other keys, whatever else is alike", {
     list(quote(x), list("0symbol", "x")), list(pairlist(a = quote(x)), list(a = quote(x))),
     list(as.call(list(quote(f), pairlist(1))), as.call(list(quote(f), list(1)))),
     list(as.call(list(quote(f), expression(g(x)))), as.call(list(quote(f), quote(g(x))))),
+    list(expression(a + b), pairlist(quote(a + b))),
+    list(as.call(list(quote(f), expression(g(x)))), as.call(list(quote(f), pairlist(quote(g(x)))))),
     list(asS4(1), 1), list(asS4(1:3), 1:3), list(asS4(list(1)), list(1)),
     list(asS4(list(f = identity, g = quote(x))), list(f = identity, g = quote(x))),
     list(asS4(in_place(globalenv())), in_place(globalenv())), list(asS4(new_env()), new_env()),

@@ -202,6 +202,18 @@ test_that("nobody is silent for a session that was stopped itself", {
   expect_false(any(grepl("signal", on$place$log)))
 })
 
+test_that("nobody is late at the start of a session that was stopped itself", {
+  on <- on_script(1L, patience = 1,
+    function(place) {
+      Sys.sleep(1.5)
+      list()
+    },
+    function(place) list(script_joined(1L))
+  )
+  expect_identical(run_script(4, on), numbers_of(4))
+  expect_false(any(grepl("signal", on$place$log)))
+})
+
 test_that("a worker that was stopped is told of once, also while the heartbeats of its host go on", {
   local_function("workers_told_after", 0)
   heartbeat <- function(place) list(list(type = "heartbeat", worker = 1L))

@@ -207,16 +207,20 @@ test_that("what a call needs crosses the link to a host once, compressed where t
   cluster <- local_far_pair(host, c(1, 3), deadline = 20)
   sent <- function() as.double(readLines(file.path("/sys/class/net", host$near, "statistics/tx_bytes")))
   bytes <- withr::with_seed(1, as.raw(sample.int(256L, 5e7, TRUE) - 1L))
-  use <- function(bytes) {
-    force(bytes)
+  near <- cluster_status(cluster)$pid[[1L]]
+  came <- withr::local_tempdir()
+  use <- function(bytes, near, came) {
+    list(bytes, near, came)
     function(i) {
-      Sys.sleep(0.05)
+      # All wait for two of those there, however long what they need is on its way.
+      file.create(file.path(came, Sys.getpid()))
+      while (length(setdiff(list.files(came), near)) < 2L) Sys.sleep(0.01)
       list(is_shm(bytes), length(bytes), as.integer(bytes[[i * 1000]]), Sys.getpid())
     }
   }
   environment(use) <- asNamespace("regatta") # which is there
   before <- sent()
-  got <- par_lapply(1:40, use(bytes), .on = cluster, .control = on_remote(batch = 1L))
+  got <- par_lapply(1:40, use(bytes, near, came), .on = cluster, .control = on_remote(batch = 1L))
   crossed <- sent() - before
   expect_true(all(vapply(got, `[[`, NA, 1L)))
   expect_identical(vapply(got, `[[`, 0L, 3L), as.integer(bytes[1:40 * 1000]))
@@ -224,7 +228,7 @@ test_that("what a call needs crosses the link to a host once, compressed where t
   expect_gt(crossed, 5e7)
   expect_lt(crossed, 7e7)
   before <- sent()
-  got <- par_lapply(1:4, use(raw(5e7)), .on = cluster, .control = on_remote(batch = 1L))
+  got <- par_lapply(1:4, use(raw(5e7), near, came), .on = cluster, .control = on_remote(batch = 1L))
   expect_identical(got[[4L]][2:3], list(50000000L, 0L))
   expect_lt(sent() - before, 5e6)
 })
