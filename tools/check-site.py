@@ -25,7 +25,8 @@ import urllib.parse
 
 PHONE = (390, 844)
 DESKTOP = (1280, 900)
-PICTURES = ["index.html", "reference/par_control.html", "reference/index.html", "articles/regatta.html"]
+PICTURES = ["index.html", "reference/par_control.html", "reference/index.html", "articles/regatta.html",
+            "articles/docs-comparison.html"]
 # What the search is asked, and a page that must be among what it finds.
 SEARCHES = {"timeout": "reference/par_control.html", "shared memory": "reference/shm_share.html",
             "colSums": "reference/h5_stats.html"}

@@ -215,6 +215,38 @@ test_that("the site has a place for each page of the manual, vignette and docume
   expect_identical(sort(site_contents(lines, "articles")), sort(articles))
 })
 
+# The rows of the tables of a page that have `columns` cells, headings and lines left out.
+table_rows <- function(text, columns) {
+  rows <- grep("^\\|", strsplit(text, "\n")[[1L]], value = TRUE)
+  rows <- lapply(strsplit(gsub("^\\||\\|$", "", rows), "|", fixed = TRUE), trimws)
+  Filter(function(row) length(row) == columns && nzchar(row[[1L]]) && row[[1L]] != "---", rows)
+}
+
+# What a link to a test is wrong about: `[title of a test](its file)`, a test of R or of C++.
+wrong_test <- function(root, page, link) {
+  parts <- regmatches(link, regexec("^\\[(.*)\\]\\((.*)\\)$", link))[[1L]]
+  if (length(parts) != 3L) return("is no link")
+  file <- file.path(root, dirname(page), parts[[3L]])
+  if (!file.exists(file)) return("has no file")
+  starts <- paste0(c("test_that(\"", "TEST("), parts[[2L]], c("\"", ")"))
+  if (!any(vapply(starts, grepl, NA, x = read_text(file), fixed = TRUE))) return("has no such test")
+  character()
+}
+
+test_that("what the comparison says that regatta does is shown by the test that it names", {
+  root <- doc_root()
+  page <- "docs/COMPARISON.md"
+  rows <- table_rows(read_text(file.path(root, page)), 14L)
+  expect_gt(length(rows), 50L)
+  words <- c("yes", "part", "no", "?", "\u2013", "backend")
+  expect_identical(setdiff(unlist(lapply(rows, `[`, 2:13)), words), character())
+  wrong <- unlist(lapply(rows, function(row) {
+    # A part may be shown by less than a test; what is claimed in full may not.
+    if (row[[13L]] == "yes") sprintf("%s: %s", row[[1L]], wrong_test(root, page, row[[14L]]))
+  }))
+  expect_identical(as.character(wrong), character())
+})
+
 test_that("the checks of this file find what they look for", {
   root <- withr::local_tempdir()
   dir.create(file.path(root, "R"))
@@ -227,6 +259,13 @@ test_that("the checks of this file find what they look for", {
   )
   writeLines(text, page)
   expect_identical(missing_paths(root, text), "R/b.R")
+  writeLines(c("test_that(\"it works\", {", "TEST(it_ends) {"), file.path(root, "test.R"))
+  expect_identical(wrong_test(root, "page.md", "[it works](test.R)"), character())
+  expect_identical(wrong_test(root, "page.md", "[it_ends](test.R)"), character())
+  expect_identical(wrong_test(root, "page.md", "[it fails](test.R)"), "has no such test")
+  expect_identical(wrong_test(root, "page.md", "[it works](tests.R)"), "has no file")
+  expect_identical(wrong_test(root, "page.md", ""), "is no link")
+  expect_identical(table_rows("| |b|\n|---|---|\n| c | [d](e) |\n|f|", 2L), list(c("c", "[d](e)")))
   expect_identical(misplaced_functions(root, text), "away() in R/a.R")
   expect_identical(broken_links(page, text), c("gone.md", "#nowhere"))
   expect_identical(
