@@ -78,14 +78,3 @@ check_deadline <- function(x, call = rlang::caller_env()) {
   }
   as.double(x)
 }
-
-cluster_status <- function(cl) {
-  if (inherits(cl, "regatta_remote")) {
-    remote_status(cl)
-  } else if (inherits(cl, "regatta_cluster")) {
-    stand_status(cl)
-  } else {
-    made <- "a cluster made by `cluster_local()`, `cluster_ssh()`, `cluster_slurm()` or `cluster_jobs()`"
-    abort_argument("cl", cl, made)
-  }
-}

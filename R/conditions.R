@@ -366,6 +366,15 @@ error_stopped <- function(call = NULL) {
   )
 }
 
+# Of a process that cannot be looked into: it has ended, or is somebody else's.
+error_look <- function(pid, reason, call = NULL) {
+  new_error(
+    "regatta_error_look", sprintf("cannot see what the process %s is at: %s.", format_pid(pid), reason),
+    body = "Give the number of a process of yours on this machine, as `Sys.getpid()` tells it there.",
+    pid = pid, call = call
+  )
+}
+
 # `pid`: the process whose cluster it is.
 error_owner <- function(pid = NA_integer_, call = NULL) {
   owner <- if (is.na(pid)) {

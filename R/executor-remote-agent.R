@@ -356,8 +356,12 @@ agent_wait <- function(agent) {
   if (any(limited) && length(agent_busy(agent)) > 0L) agent_interval else 60
 }
 
-# The state, processor time and memory of each worker.
+# The state, processor time, element and memory of each worker.
 agent_workers <- function(agent) {
-  pids <- agent_pids(agent)
-  c(list(pid = pids), processes_look(pids), list(anonymous = vapply(pids, measure_here, 0, "memory")))
+  members <- .Call(ffi_fork_stand_members, agent$stand)
+  pids <- members$pid
+  c(
+    list(pid = pids), processes_look(pids), members[c("element", "seconds")],
+    list(anonymous = vapply(pids, measure_here, 0, "memory"))
+  )
 }

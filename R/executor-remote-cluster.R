@@ -26,6 +26,7 @@ sendData.regatta_remote_node <- function(node, data) {
   bytes <- to_bytes(data)
   seat$since <- .Call(ffi_clock)
   seat$calls <- 1
+  seat$verb <- "parallel"
   sent <- remote_send(pool, seat$host, "CALL", seat = seat$at, bytes = bytes, fresh = fresh)
   if (!sent) abort_remote(node, NA, seat$host$reason)
   invisible()
@@ -121,10 +122,12 @@ remote_status <- function(cl) {
   talks <- heard < remote_silent_seconds & vapply(pool$hosts, function(host) host$state == "ready", NA)
   looks <- vector("list", length(pool$hosts))
   looks[talks] <- remote_ask(pool, pool$hosts[talks], 5)
-  rows <- lapply(pool$seats[remote_ranks(cl)], function(seat) {
+  seats <- pool$seats[remote_ranks(cl)]
+  rows <- lapply(seats, function(seat) {
     remote_status_of(seat, looks[[seat$host$number]], heard[[seat$host$number]])
   })
-  do.call(rbind, rows)
+  table <- do.call(rbind, rows)
+  list(table = table, active = any(table$state == "starting" | !is.na(table$busy_for)))
 }
 
 remote_heard <- function(host) {
@@ -135,6 +138,7 @@ remote_status_of <- function(seat, look, heard) {
   busy <- seat$open > 0 || seat$calls > 0
   host <- seat$host
   at <- seat$at
+  of <- function(what) if (is.null(look)) NA_real_ else look[[what]][[at]]
   stopped <- !is.null(look) && look$state[[at]] %in% c("T", "t")
   state <- if (host$state == "gone") {
     "gone"
@@ -145,9 +149,9 @@ remote_status_of <- function(seat, look, heard) {
   } else if (busy) "busy" else "idle"
   data.frame(
     host = remote_name(host), pid = seat_pid(seat), state = state,
+    call = if (busy) seat$verb else NA_character_, element = of("element"), element_for = of("seconds"),
     busy_for = if (busy) .Call(ffi_clock) - seat$since else NA_real_,
-    cpu = if (is.null(look)) NA_real_ else look$cpu[[at]],
-    memory = if (is.null(look)) NA_real_ else look$memory[[at]], heard = heard,
+    cpu = of("cpu"), memory = of("memory"), heard = heard,
     reason = if (host$state == "gone") host$reason else NA_character_
   )
 }

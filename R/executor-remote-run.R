@@ -224,6 +224,7 @@ remote_give <- function(run, id, elements, tries) {
   seat$holder <- list(token = run$token, worker = id)
   seat$open <- seat$open + length(elements)
   seat$since <- .Call(ffi_clock)
+  seat$verb <- run$plan$verb
   remote_send(run$pool, host, "GIVE",
     token = run$token, seat = seat$at, worker = id, elements = elements, tries = tries
   )

@@ -87,7 +87,7 @@ stand_ready <- function(state) {
   }
 }
 
-# For cluster_status().
+# For cluster_status(), which says what it returns.
 stand_status <- function(cl) {
   state <- stand_state(cl)
   if (is.null(state$stand)) signal_error(error_stopped())
@@ -100,10 +100,12 @@ stand_status <- function(cl) {
   known[members$starting] <- "starting"
   known[look$state %in% c("T", "t")] <- "silent"
   known[!there] <- "gone"
-  data.frame(
+  table <- data.frame(
     host = "localhost", pid = ifelse(there, members$pid, NA_integer_), state = known,
+    call = ifelse(busy, members$call, NA_character_), element = members$element, element_for = members$seconds,
     busy_for = ifelse(busy, .Call(ffi_clock) - members$since, NA_real_),
     cpu = look$cpu, memory = look$memory, heard = ifelse(there, 0, NA_real_),
     reason = ifelse(there, NA_character_, "its process has ended; another takes its place with the next call")
   )
+  list(table = table, active = any(there & (members$starting | members$active)))
 }

@@ -1,11 +1,14 @@
 #include "control.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sys-clock.h"
 #include "sys-fd.h"
 
 #ifndef MAP_ANONYMOUS
@@ -22,6 +25,16 @@ static int64_t power_of_two_from(int64_t least) {
 }
 
 static int64_t round_up(int64_t size) { return (size + 63) / 64 * 64; }
+
+static int64_t tasks_at(void) { return round_up((int64_t)sizeof(rg_control_shared)); }
+
+static int64_t capacity_for(int64_t elements) { return power_of_two_from(elements > 0 ? elements : 1); }
+
+static int64_t order_at(int64_t elements) { return tasks_at() + round_up(elements * (int64_t)sizeof(rg_task)); }
+
+static int64_t slots_at(int64_t elements) {
+  return order_at(elements) + round_up(capacity_for(elements) * (int64_t)sizeof(int64_t));
+}
 
 static int init_lock(pthread_mutex_t *lock) {
   pthread_mutexattr_t kind;
@@ -45,13 +58,10 @@ static rg_control *new_view(int64_t elements, int workers, int64_t batch) {
   rg_control *control = calloc(1, sizeof *control);
   if (!control) return NULL;
   control->elements = elements;
-  control->capacity = power_of_two_from(elements > 0 ? elements : 1);
+  control->capacity = capacity_for(elements);
   control->batch = batch;
   control->workers = workers;
-  control->size = round_up((int64_t)sizeof(rg_control_shared)) +
-                  round_up(elements * (int64_t)sizeof(rg_task)) +
-                  round_up(control->capacity * (int64_t)sizeof(int64_t)) +
-                  workers * round_up((int64_t)sizeof(rg_slot));
+  control->size = slots_at(elements) + workers * round_up((int64_t)sizeof(rg_slot));
   return control;
 }
 
@@ -61,19 +71,16 @@ static int map_view(rg_control *control, int fd) {
   char *base = mmap(NULL, (size_t)control->size, PROT_READ | PROT_WRITE,
                     MAP_SHARED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
   if (base == MAP_FAILED) return -1;
-  int64_t tasks_at = round_up((int64_t)sizeof(rg_control_shared));
-  int64_t order_at = tasks_at + round_up(control->elements * (int64_t)sizeof(rg_task));
-  int64_t slots_at = order_at + round_up(control->capacity * (int64_t)sizeof(int64_t));
   control->shared = (rg_control_shared *)base;
-  control->tasks = (rg_task *)(base + tasks_at);
-  control->order = (int64_t *)(base + order_at);
-  control->slots = (rg_slot *)(base + slots_at);
+  control->tasks = (rg_task *)(base + tasks_at());
+  control->order = (int64_t *)(base + order_at(control->elements));
+  control->slots = (rg_slot *)(base + slots_at(control->elements));
   return 0;
 }
 
 /* No other process may make it shorter, or reading it would be a fault. */
 static int memory_of_size(int64_t size) {
-  int fd = rg_fd_memory("regatta-run");
+  int fd = rg_fd_memory(RG_CONTROL_LABEL);
   if (fd >= 0 && (rg_fd_resize(fd, size) < 0 || rg_fd_seal(fd, RG_FD_SEAL_SIZE) < 0)) {
     int saved = errno;
     rg_fd_close(&fd);
@@ -115,6 +122,53 @@ rg_control *rg_control_open(int fd, int64_t elements, int workers, int64_t batch
   rg_control_close(control);
   errno = failed;
   return NULL;
+}
+
+/* Another version of this package that has changed what is read below has another number. */
+static const int64_t RG_CONTROL_LAYOUT = ((int64_t)0x72677461 << 32) | (int64_t)sizeof(rg_slot);
+
+void rg_control_tell(rg_control *control, const char *verb) {
+  rg_control_shared *shared = control->shared;
+  shared->elements = control->elements;
+  shared->since = rg_clock_now();
+  shared->workers = control->workers;
+  shared->owner = (int32_t)getpid();
+  strncpy(shared->verb, verb, RG_VERB_MAX - 1);
+  atomic_store(&shared->layout, RG_CONTROL_LAYOUT);
+}
+
+/* More than any run has: what is computed from such numbers does not overflow. */
+static const int64_t ELEMENTS_MAX = (int64_t)1 << 52, WORKERS_MAX = 1 << 20;
+
+/* It is for terminals, and workers can write there. */
+static void copy_verb(const char *from, char *to) {
+  int i = 0;
+  for (; i < RG_VERB_MAX - 1 && from[i]; i++) to[i] = (char)(from[i] >= ' ' && from[i] <= '~' ? from[i] : '?');
+  to[i] = '\0';
+}
+
+int rg_control_read(int fd, rg_control_facts *facts) {
+  rg_control_shared shared;
+  if (rg_fd_pread_all(fd, &shared, sizeof shared, 0) < 0 || atomic_load(&shared.layout) != RG_CONTROL_LAYOUT ||
+      shared.elements < 0 || shared.elements > ELEMENTS_MAX || shared.workers < 0 || shared.workers > WORKERS_MAX) {
+    return -1;
+  }
+  facts->elements = shared.elements;
+  facts->ended = atomic_load(&shared.ended);
+  facts->since = shared.since;
+  facts->workers = shared.workers;
+  facts->owner = shared.owner;
+  copy_verb(shared.verb, facts->verb);
+  return 0;
+}
+
+int rg_control_read_slot(int fd, const rg_control_facts *facts, int worker, rg_slot_facts *slot) {
+  const int64_t at = slots_at(facts->elements) + worker * round_up((int64_t)sizeof(rg_slot));
+#define READ(field) rg_fd_pread_all(fd, &slot->field, sizeof slot->field, at + (int64_t)offsetof(rg_slot, field))
+  if (READ(pid) < 0 || READ(current) < 0 || READ(started) < 0 || READ(waiting) < 0) return -1;
+#undef READ
+  if (slot->current >= facts->elements) slot->current = -1;
+  return 0;
 }
 
 void rg_control_close(rg_control *control) {

@@ -4,11 +4,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "ring.h"
 
 /*
- * The shared state of one run: one shared mapping without a name, made by the parent. Workers that
+ * The shared state of one run: one shared mapping of a file in memory without a name, made by the parent. Workers that
  * it forks inherit it; others are given its descriptor and map it where they can. Layout:
  *
  *   rg_control_shared | rg_task tasks[elements] | int64 order[capacity] | rg_slot slots[workers]
@@ -19,6 +20,7 @@
  */
 
 enum { RG_CLAIM_MAX = 1024, RG_CRASH_MAX = 8192 };
+enum { RG_VERB_MAX = 32 };
 enum { RG_STDOUT = 0, RG_STDERR = 1, RG_STREAMS = 2 };
 
 /* One element's latest try, written by the worker that ran it. */
@@ -54,6 +56,7 @@ typedef struct {
   _Atomic int32_t left;        /* rg_left */
   _Atomic int32_t draining[RG_STREAMS];
   _Atomic int64_t drained[RG_STREAMS]; /* bytes the parent has read from the stream */
+  _Atomic int32_t pid; /* of the worker that is or was here last, 0: none yet; written by the parent */
   _Atomic int32_t claim_size;
   _Atomic int32_t claim_done; /* claim[0..claim_done) have been begun */
   int64_t claim[RG_CLAIM_MAX];
@@ -79,6 +82,10 @@ typedef struct {
   rg_journal journal;     /* under `lock` */
   _Atomic int64_t head, tail; /* order[head..tail) are unclaimed; changed under `lock` */
   _Atomic int64_t ended; /* of elements, the ends that workers have sent, but for those that may be tried again */
+  _Atomic int64_t layout; /* RG_CONTROL_LAYOUT, once what follows is there: for processes that look on */
+  int64_t elements, since; /* monotonic ns */
+  int32_t workers, owner;
+  char verb[RG_VERB_MAX]; /* the function that was called, NUL-terminated */
 } rg_control_shared;
 
 /* The block as one process has it: addresses and sizes are its own, out of reach of what others
@@ -102,6 +109,31 @@ rg_control *rg_control_create(int64_t elements, int workers, int64_t batch, int 
 /* A worker that has been given the descriptor maps the block that was created with these numbers;
    NULL with errno set (EINVAL: it is another one). The descriptor stays the caller's. */
 rg_control *rg_control_open(int fd, int64_t elements, int workers, int64_t batch);
+
+/* The label of these files, by which /proc shows them. */
+#define RG_CONTROL_LABEL "regatta-run"
+
+/* Another process of the same user that has the file open for reading can look on. It maps nothing: of a file
+   that is no such block, or one of another version, it finds no facts. */
+typedef struct {
+  int64_t elements, ended, since; /* monotonic ns */
+  int workers;
+  pid_t owner;
+  char verb[RG_VERB_MAX];
+} rg_control_facts;
+
+/* As in rg_slot. */
+typedef struct {
+  int64_t current, started;
+  int32_t pid, waiting;
+} rg_slot_facts;
+
+/* The parent says what can be seen of the run. */
+void rg_control_tell(rg_control *control, const char *verb);
+
+/* 0, or -1: what is there is nothing that was told so. */
+int rg_control_read(int fd, rg_control_facts *facts);
+int rg_control_read_slot(int fd, const rg_control_facts *facts, int worker, rg_slot_facts *slot);
 
 /* The mapping of this process. The block goes with the last one. */
 void rg_control_close(rg_control *control);

@@ -75,7 +75,7 @@ SEXP ffi_fork_worker_attach(SEXP pointer, SEXP slot_number, SEXP id, SEXP member
     pool->stand->members[m].run = pool;
     pool->stand->members[m].since = rg_clock_now();
     worker->member = m;
-    rg_fork_worker_book(worker, pool->stand->members[m].pid, Rf_asInteger(id), pipes);
+    rg_fork_worker_book(pool, place, pool->stand->members[m].pid, Rf_asInteger(id), pipes);
   }
   rg_fork_pipes_close(pipes);
   INTEGER(result)[0] = m >= 0 ? (int)worker->pid : 0;

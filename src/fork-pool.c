@@ -271,7 +271,9 @@ static rg_pool *new_pool(int64_t elements, int workers, int64_t batch, rg_stand 
   pool->workers = calloc((size_t)workers, sizeof *pool->workers);
   pool->dead = calloc((size_t)workers, sizeof *pool->dead);
   pool->arena = session_arena();
-  pool->control = rg_control_create(elements, workers, batch, stand ? &pool->control_fd : NULL);
+  pool->control = rg_control_create(elements, workers, batch, &pool->control_fd);
+  /* Where no more files may be opened, or none so large, forked workers do without. */
+  if (!pool->control && !stand) pool->control = rg_control_create(elements, workers, batch, NULL);
   if (!pool->workers || !pool->dead || !pool->settled || !pool->arena || !pool->control ||
       rg_fd_pipe(pool->doorbell, RG_FD_READ_END | RG_FD_WRITE_END) < 0) {
     int saved = errno;
@@ -292,7 +294,7 @@ static rg_pool *new_pool(int64_t elements, int workers, int64_t batch, rg_stand 
 
 /* options: list(batch (0: grow), share_from (bytes, Inf: never), copy (rg_copy), send_stdout, send_stderr,
    limit (bytes of shared memory), keep (bytes kept warm), wants_cpu, stand (whose workers take part, NULL: they
-   are forked), unattended, retries). Returns an external pointer, or an errno: no descriptor or no memory is
+   are forked), unattended, retries, verb). Returns an external pointer, or an errno: no descriptor or no memory is
    left. */
 SEXP ffi_fork_pool_create(SEXP elements, SEXP workers, SEXP options) {
   double from = Rf_asReal(VECTOR_ELT(options, 1));
@@ -314,6 +316,8 @@ SEXP ffi_fork_pool_create(SEXP elements, SEXP workers, SEXP options) {
   pool->wants_cpu = Rf_asLogical(VECTOR_ELT(options, 7)) == TRUE;
   pool->unattended = stand == R_NilValue && Rf_asLogical(VECTOR_ELT(options, 9)) == TRUE;
   pool->retries = Rf_asLogical(VECTOR_ELT(options, 10)) == TRUE;
+  strncpy(pool->verb, CHAR(STRING_ELT(VECTOR_ELT(options, 11), 0)), RG_VERB_MAX - 1);
+  rg_control_tell(pool->control, pool->verb);
   SEXP pointer = PROTECT(R_MakeExternalPtr(pool, R_NilValue, R_NilValue));
   R_RegisterCFinalizerEx(pointer, pool_finalize, TRUE);
   UNPROTECT(1);

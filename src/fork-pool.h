@@ -52,6 +52,7 @@ typedef struct rg_pool {
   pid_t owner;
   unsigned char *settled; /* for each element: the end of its latest try has arrived, or none was asked for */
   int64_t elements; /* as in the control block, which workers can write to */
+  char verb[RG_VERB_MAX]; /* the function that was called, NUL-terminated */
   uint64_t tag;    /* random: part of the mark of its workers */
   int doorbell[2]; /* workers write a byte when the parent sleeps and there is news */
   int open;        /* the workers may still be running */
@@ -70,7 +71,8 @@ typedef struct rg_pool {
   rg_buffer said; /* output that is about to be told */
   pid_t *dead; /* room for the numbers of all */
   struct rg_stand *stand; /* whose workers these are, or NULL: forked from this process for this run */
-  int control_fd, code_fd; /* for them */
+  int control_fd; /* for those who look on (fork-look.c), and for workers of a stand; -1: it cannot be had */
+  int code_fd; /* for workers of a stand */
   int64_t code_size;
   struct rg_pool *next;
 } rg_pool;
@@ -126,7 +128,7 @@ SEXP ffi_fork_pool_guard(SEXP pool, SEXP call, SEXP env);
 typedef int rg_pipes[RG_STREAMS + 1][2]; /* stdout, stderr, wake-up */
 int rg_fork_pipes_open(const rg_pool *pool, rg_pipes pipes);
 void rg_fork_pipes_close(rg_pipes pipes);
-void rg_fork_worker_book(rg_worker *place, pid_t pid, int id, rg_pipes pipes);
+void rg_fork_worker_book(rg_pool *pool, int number, pid_t pid, int id, rg_pipes pipes);
 
 /* fork-worker.c: in a worker */
 
@@ -158,6 +160,9 @@ SEXP ffi_fork_worker_exit(SEXP status);
 
 /* fork-poll.c */
 SEXP ffi_fork_poll(SEXP pool, SEXP timeout);
+
+/* fork-look.c */
+SEXP ffi_fork_look(SEXP pid);
 
 /* fork-wait.c */
 SEXP ffi_fork_wait(SEXP pools, SEXP stand, SEXP timeout);

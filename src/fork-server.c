@@ -491,9 +491,24 @@ SEXP ffi_fork_stand_await(SEXP pointer, SEXP timeout) {
   }
 }
 
-/* list(pid (0: none now), busy, calls that have not been answered, starting) */
+/* What the worker does of the run that it takes part in; NULL: of none. */
+static const rg_slot *slot_of(const rg_member *member, int m) {
+  const rg_pool *pool = member->run;
+  for (int w = 0; pool && w < pool->size; w++) {
+    if (pool->workers[w].pid > 0 && pool->workers[w].member == m) return &pool->control->slots[w];
+  }
+  return NULL;
+}
+
+static const char *call_of(const rg_member *member) {
+  const rg_pool *pool = member->run;
+  return member->calls > 0 ? "parallel" : pool ? pool->verb : "";
+}
+
+/* list(pid (0: none now), busy, calls that have not been answered, starting, since (clock), what it is called for,
+   active (it does not wait for anything to do), number of the element that runs and for how long (NA: none)) */
 SEXP ffi_fork_stand_members(SEXP pointer) {
-  const char *names[] = {"pid", "busy", "calls", "starting", "since", ""};
+  const char *names[] = {"pid", "busy", "calls", "starting", "since", "call", "active", "element", "seconds", ""};
   rg_stand *stand = R_ExternalPtrAddr(pointer);
   int size = stand && stand->owner == getpid() ? stand->size : 0;
   SEXP members = PROTECT(Rf_mkNamed(VECSXP, names));
@@ -502,8 +517,18 @@ SEXP ffi_fork_stand_members(SEXP pointer) {
   SEXP calls = SET_VECTOR_ELT(members, 2, Rf_allocVector(REALSXP, size));
   SEXP starting = SET_VECTOR_ELT(members, 3, Rf_allocVector(LGLSXP, size));
   SEXP since = SET_VECTOR_ELT(members, 4, Rf_allocVector(REALSXP, size));
+  SEXP call = SET_VECTOR_ELT(members, 5, Rf_allocVector(STRSXP, size));
+  SEXP active = SET_VECTOR_ELT(members, 6, Rf_allocVector(LGLSXP, size));
+  SEXP element = SET_VECTOR_ELT(members, 7, Rf_allocVector(REALSXP, size));
+  SEXP seconds = SET_VECTOR_ELT(members, 8, Rf_allocVector(REALSXP, size));
   for (int m = 0; m < size; m++) {
     const rg_member *member = &stand->members[m];
+    const rg_slot *slot = slot_of(member, m);
+    int64_t current = slot ? atomic_load(&slot->current) : -1;
+    SET_STRING_ELT(call, m, Rf_mkChar(call_of(member)));
+    LOGICAL(active)[m] = member->calls > 0 || (slot && !atomic_load(&slot->waiting));
+    REAL(element)[m] = current < 0 ? NA_REAL : (double)(current + 1);
+    REAL(seconds)[m] = current < 0 ? NA_REAL : (double)(rg_clock_now() - atomic_load(&slot->started)) / 1e9;
     REAL(calls)[m] = (double)member->calls;
     LOGICAL(starting)[m] = rg_stand_is_starting(stand, m);
     INTEGER(pid)[m] = has_ended(member->pid, member->pidfd) ? 0 : (int)member->pid;

@@ -538,6 +538,7 @@ static void become_worker(rg_pool *pool, int number, rg_pipes pipes, pid_t paren
                           const sigset_t *signals) {
   begin_process(pool->tag, pool);
   rg_fd_close(&pool->doorbell[0]);
+  rg_fd_close(&pool->control_fd);
   /* Workers end with their run, before which nothing is freed: they are not what it looks for. */
   rg_fork_witness_close(&pool->arena->forks);
   rg_region_note_known(1);
@@ -654,7 +655,9 @@ int rg_fork_pipes_open(const rg_pool *pool, rg_pipes pipes) {
   return rg_fd_pipe(pipes[RG_STREAMS], RG_FD_WRITE_END);
 }
 
-void rg_fork_worker_book(rg_worker *place, pid_t pid, int id, rg_pipes pipes) {
+void rg_fork_worker_book(rg_pool *pool, int number, pid_t pid, int id, rg_pipes pipes) {
+  rg_worker *place = &pool->workers[number];
+  atomic_store(&pool->control->slots[number].pid, (int32_t)pid);
   place->pid = pid;
   place->id = id;
   place->pidfd = rg_process_pidfd(pid);
@@ -704,7 +707,7 @@ SEXP ffi_fork_worker_spawn(SEXP pointer, SEXP slot_number, SEXP id, SEXP call, S
     failed = pid < 0 ? errno : 0;
     if (pid > 0) {
       setpgid(pid, pid); /* as the child does: whoever comes first */
-      rg_fork_worker_book(&pool->workers[number], pid, Rf_asInteger(id), pipes);
+      rg_fork_worker_book(pool, number, pid, Rf_asInteger(id), pipes);
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
   }

@@ -6,6 +6,8 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "sys-clock.h"
 #include "sys-fd.h"
@@ -40,6 +42,16 @@ SEXP ffi_system_message(SEXP code) {
            "(RLIMIT_FSIZE); `ulimit -f unlimited` in the shell that starts R lifts that",
            strerror(number), (long long)limit);
   return Rf_mkString(text);
+}
+
+/* c(rows, columns) of the terminal that stdout is; 0: it is none, or does not tell. */
+SEXP ffi_terminal_size(void) {
+  struct winsize size = {0, 0, 0, 0};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0) size.ws_row = size.ws_col = 0;
+  SEXP result = Rf_allocVector(INTSXP, 2);
+  INTEGER(result)[0] = size.ws_row;
+  INTEGER(result)[1] = size.ws_col;
+  return result;
 }
 
 SEXP ffi_memory_anon(SEXP pid) {

@@ -6,6 +6,7 @@
 SEXP ffi_clock(void);
 SEXP ffi_clock_cpu(void);
 SEXP ffi_sleep(SEXP seconds);
+SEXP ffi_terminal_size(void);
 SEXP ffi_system_message(SEXP code);
 SEXP ffi_memory_anon(SEXP pid);
 SEXP ffi_memory_available(SEXP root);

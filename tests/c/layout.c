@@ -67,7 +67,13 @@ int main(void) {
         FIELD(rg_control_shared, head, "the first place of `order` that is not claimed",
               "under the lock"),
         FIELD(rg_control_shared, tail, "the place after the last", "under the lock"),
-        FIELD(rg_control_shared, ended, "ends of elements that workers have sent", "workers"));
+        FIELD(rg_control_shared, ended, "ends of elements that workers have sent", "workers"),
+        FIELD(rg_control_shared, layout, "which version of the package this is, once the rest is there", "parent"),
+        FIELD(rg_control_shared, elements, "how many elements the run has", "parent"),
+        FIELD(rg_control_shared, since, "when it began, monotonic ns", "parent"),
+        FIELD(rg_control_shared, workers, "how many slots", "parent"),
+        FIELD(rg_control_shared, owner, "the process that has made it", "parent"),
+        FIELD(rg_control_shared, verb, "the function that was called", "parent"));
   TABLE(rg_task, "the last try of an element; the record of a run is made from it",
         FIELD(rg_task, start, "start, monotonic ns; 0: never begun", "the worker that runs it"),
         FIELD(rg_task, end, "end, monotonic ns; 0: not finished", "likewise"),
@@ -91,6 +97,7 @@ int main(void) {
         FIELD(rg_slot, left, "of one that outlives the run: 1 it has done with it, 2 nothing is to be ended first; 3: another ends, as there is no more work", "worker"),
         FIELD(rg_slot, draining, "for each stream: it is being read", "parent"),
         FIELD(rg_slot, drained, "for each stream: bytes read from it", "parent"),
+        FIELD(rg_slot, pid, "the worker that is or was here last; 0: none yet", "parent"),
         FIELD(rg_slot, claim_size, "size of the claim", "worker; parent after its death"),
         FIELD(rg_slot, claim_done, "how many of it have begun", "likewise"),
         FIELD(rg_slot, claim, "the claimed elements", "worker"),

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -120,6 +121,47 @@ TEST(a_block_of_other_numbers_is_not_opened) {
   rg_control_close(again);
   rg_control_close(control);
   close(fd);
+}
+
+TEST(who_may_read_the_block_sees_what_its_workers_do) {
+  int fd = -1, other = -1;
+  rg_control_facts facts;
+  rg_slot_facts slot;
+  rg_control *control = rg_control_create(10, 3, 0, &fd);
+  CHECK(rg_control_read(fd, &facts) < 0); /* not told yet */
+  const char escape[] = "par_\033[2J_and_more_than_there_is_room_for";
+  rg_control_tell(control, escape);
+  atomic_store(&control->shared->ended, 4);
+  rg_control_reset_slot(&control->slots[2]);
+  atomic_store(&control->slots[2].pid, 77);
+  atomic_store(&control->slots[2].started, 5);
+  atomic_store(&control->slots[2].waiting, 1);
+  CHECK(rg_control_read(fd, &facts) == 0);
+  CHECK(facts.elements == 10 && facts.ended == 4 && facts.workers == 3 && facts.owner == getpid());
+  CHECK(strncmp(facts.verb, "par_?[2J_and", 12) == 0 && strlen(facts.verb) == RG_VERB_MAX - 1);
+  CHECK(rg_control_read_slot(fd, &facts, 0, &slot) == 0 && slot.pid == 0 && slot.current == -1);
+  CHECK(rg_control_read_slot(fd, &facts, 2, &slot) == 0 && slot.pid == 77 && slot.started == 5 && slot.waiting == 1);
+  for (int64_t current = 8; current < 12; current++) {
+    atomic_store(&control->slots[2].current, current);
+    CHECK(rg_control_read_slot(fd, &facts, 2, &slot) == 0 && slot.current == (current < 10 ? current : -1));
+  }
+  /* Numbers that cannot be, in a block and in a file that is shorter than it says. */
+  CHECK(rg_control_read_slot(fd, &facts, 3, &slot) < 0);
+  control->shared->elements = -1;
+  CHECK(rg_control_read(fd, &facts) < 0);
+  control->shared->elements = INT64_MAX;
+  CHECK(rg_control_read(fd, &facts) < 0);
+  control->shared->elements = 10;
+  control->shared->workers = -1;
+  CHECK(rg_control_read(fd, &facts) < 0);
+  control->shared->workers = 3;
+  atomic_store(&control->shared->layout, 1);
+  CHECK(rg_control_read(fd, &facts) < 0);
+  rg_control_close(control);
+  close(fd);
+  other = open("/dev/null", O_RDONLY);
+  CHECK(rg_control_read(other, &facts) < 0);
+  close(other);
 }
 
 TEST(a_claim_leaves_work_for_the_others) {

@@ -36,7 +36,9 @@ test_that("every verb gives on workers of a fork server what it gives on forked 
 
 test_that("the status of a cluster says what each worker is at, however the workers were started", {
   skip_unless_linux()
-  columns <- c("host", "pid", "state", "busy_for", "cpu", "memory", "heard", "reason")
+  columns <- c(
+    "host", "pid", "state", "call", "element", "element_for", "busy_for", "cpu", "memory", "heard", "reason"
+  )
   for (start in c("forkserver", "parallel", "sequential")) {
     cl <- local_pool(3L, start = start, timeout = 60 * slowness())
     pids <- cluster_pids(cl)
@@ -59,6 +61,7 @@ test_that("the status of a cluster says what each worker is at, however the work
     parallel:::sendCall(cl[[2L]], wait, list(gate))
     tools::pskill(pids[[3L]], tools::SIGSTOP)
     wait_until(identical(states(), c("busy", "busy", "silent")))
+    expect_identical(cluster_status(cl)$call, c("par_call", "parallel", NA))
     first <- cluster_status(cl)$busy_for
     expect_true(all(first[1:2] >= 0 & first[1:2] <= .Call(regatta:::ffi_clock) - asked) && is.na(first[[3L]]))
     wait_until(all(cluster_status(cl)$busy_for[1:2] > first[1:2]))

@@ -321,6 +321,7 @@ test_that("a worker that was stopped is silent, one that computes is busy, one o
   wait_until(identical(status_of(cluster), c("busy", "silent", "gone")), 20)
   status <- cluster_status(cluster)
   expect_gt(status$busy_for[[1L]], 0)
+  expect_identical(status$call, c("parallel", NA, NA))
   expect_gt(status$memory[[1L]], 1e6)
   expect_match(status$reason[[3L]], "host2: ")
   expect_error(parallel::clusterCall(cluster[3L], Sys.getpid), class = "regatta_error_socket")
@@ -401,7 +402,7 @@ test_that("what fails to start says why", {
   expect_identical(argument(cluster_ssh("a", address = "x")), "address")
   expect_identical(argument(cluster_ssh("a", env = "x")), "env")
   expect_identical(argument(cluster_ssh("a", deadline = 1)), "deadline")
-  expect_identical(argument(cluster_status(1)), "cl")
+  expect_identical(argument(cluster_status("x")), "cl")
 })
 
 test_that("nodes come through tunnels of ssh, and their secret is in no list of processes", {
