@@ -14,6 +14,11 @@ environment(counters) <- globalenv()
 new_env <- function(parent = globalenv()) new.env(parent = parent)
 together <- counters
 apart <- function() list(step = counters()$step, read = counters()$read)
+# Of two counters: which of them the function in the middle reads.
+beside <- function(which) {
+  two <- list(counters(), counters())
+  list(two[[1L]]$step, two[[which]]$read, two[[2L]]$step)
+}
 in_place <- function(env, f = eval(quote(function() 1))) {
   environment(f) <- env
   f
@@ -45,7 +50,7 @@ test_that("values of other kinds have other keys, whatever else is alike", {
 test_that("what functions share counts, and where they look for names", {
   pairs <- list(
     list(together(), apart()), list(lapply(together(), list), lapply(apart(), list)),
-    list(structure(1, a = together()), structure(1, a = apart())),
+    list(structure(1, a = together()), structure(1, a = apart())), list(beside(1L), beside(2L)),
     list(
       in_place(new_env(parent = baseenv())), in_place(new_env(parent = globalenv()))
     ),
