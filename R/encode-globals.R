@@ -630,11 +630,12 @@ methods_tables <- function() {
 methods_table <- function(namespace) .getNamespace(namespace)[[".__S3MethodsTable__."]]
 
 # The methods of a table, as a pairlist. Packages register promises, and one may load a package that registers its own:
-# they are evaluated by name first, since the table must not grow while R makes a list of it.
+# they are evaluated by name first, since the table must not grow while R makes a list of it. An interrupt waits: R
+# warns of a promise whose evaluation was left, when it is next asked for.
 methods_in <- function(table) {
   repeat {
     size <- length(table)
-    mget(ls(table, all.names = TRUE, sorted = FALSE), envir = table)
+    suspendInterrupts(mget(ls(table, all.names = TRUE, sorted = FALSE), envir = table))
     if (length(table) == size) break
   }
   as.pairlist(as.list.environment(table, all.names = TRUE))

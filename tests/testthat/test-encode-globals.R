@@ -374,6 +374,32 @@ test_that("where code looks variables up by name all names and strings in it may
   expect_identical(sent(in_workspace(function(i) i$rg_far + i[["rg_far"]])), NULL)
 })
 
+test_that("an interrupt while methods are looked at leaves no half-evaluated promise of a package behind", {
+  skip_unless_linux()
+  table <- new.env()
+  told <- FALSE
+  slow <- function() {
+    if (!told) tools::pskill(Sys.getpid(), tools::SIGINT)
+    told <<- TRUE
+    for (k in 1:1e5) sqrt(k) # R hears of it here; Sys.sleep() takes interrupts that are suspended
+    identity
+  }
+  delayedAssign("print.rg_slow", slow(), assign.env = table)
+  got <- suspendInterrupts(tryCatch(
+    {
+      suppressWarnings(allowInterrupts({
+        regatta:::methods_in(table)
+        for (k in 1:10) Sys.sleep(0.01)
+      }))
+      "done"
+    },
+    interrupt = function(e) "interrupted"
+  ))
+  expect_identical(got, "interrupted")
+  expect_silent(found <- regatta:::methods_in(table))
+  expect_identical(found, pairlist(print.rg_slow = identity))
+})
+
 end_servers()
 
 test_that("nothing is left behind", {
