@@ -211,6 +211,12 @@ globals_dots <- function(found, env) {
   }
 }
 
+# The variables that data.table takes from around the code where it says ..name.
+undotted <- function(symbols) {
+  names <- substring(symbols[startsWith(symbols, "..") & !is_dots(symbols)], 3L)
+  names[nzchar(names)]
+}
+
 # All ways in which code looks into `...`.
 is_dots <- function(names) grepl("^[.][.]([.](elt|length|names)?|[0-9]+)$", names)
 
@@ -466,9 +472,9 @@ globals_analyse <- function(x, env) {
   text$names <- text$strings <- character()
   if (is.function(x)) text_visit(as.list(formals(x)), text)
   text_visit(list(if (is.function(x)) body(x) else x), text)
-  names <- unique(c(names, text$names))
-  dots <- is_dots(names)
   symbols <- setdiff(all.names(as_language(x), unique = TRUE), "")
+  names <- unique(c(names, text$names, undotted(symbols)))
+  dots <- is_dots(names)
   list(
     names = names[!dots | names %in% c("...elt", "...length", "...names")], strings = unique(text$strings),
     symbols = symbols, looks = any(looks_up %in% c(symbols, text$strings)), dots = any(dots)

@@ -400,6 +400,20 @@ test_that("an interrupt while methods are looked at leaves no half-evaluated pro
   expect_identical(found, pairlist(print.rg_slow = identity))
 })
 
+test_that("a name with two dots before it, as data.table has them, is a use of the variable", {
+  local_workspace()
+  in_workspace({
+    rg_columns <- c("b", "c")
+    rg_dotted <- function(x) eval(as.name(sub("^[.][.]", "", deparse(substitute(x)))), parent.frame())
+  })
+  sent <- function(f) names(regatta:::globals_of(list(f))$variables)
+  expect_setequal(sent(in_workspace(function(i) rg_dotted(..rg_columns))), c("rg_columns", "rg_dotted"))
+  expect_identical(sent(in_workspace(function(i, ...) i[, ..rg_columns])), "rg_columns")
+  expect_identical(sent(in_workspace(function(i, ...) c(..1, ...elt(2), ...length(), ..))), NULL)
+  there <- in_workspace(function(i) rg_dotted(..rg_columns)[[i]])
+  expect_identical(par_lapply(1:2, there, .on = local_pool(), .control = unseeded), list("b", "c"))
+})
+
 end_servers()
 
 test_that("nothing is left behind", {
