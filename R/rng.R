@@ -36,11 +36,16 @@ rng_lecuyer <- 10407L # with inversion and rejection
 # R gives it only with a state, which a session has that has drawn a number.
 rng_kind <- function() {
   RNGkind() # looks at what is in the workspace, and puts a state in the place of what is none
-  if (!exists(".Random.seed", globalenv(), inherits = FALSE)) {
-    stats::runif(1L)
-    on.exit(rm(".Random.seed", envir = globalenv()))
+  kind <- function() get(".Random.seed", envir = globalenv(), inherits = FALSE)[[1L]]
+  if (exists(".Random.seed", globalenv(), inherits = FALSE)) {
+    return(kind())
   }
-  get(".Random.seed", envir = globalenv(), inherits = FALSE)[[1L]]
+  suspendInterrupts({ # one between these steps would leave the state there
+    stats::runif(1L)
+    found <- kind()
+    rm(".Random.seed", envir = globalenv())
+  })
+  found
 }
 
 # Elements of a session whose generator is user-supplied have L'Ecuyer's: nobody knows how to make a state of that.

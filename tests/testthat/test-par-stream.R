@@ -64,9 +64,16 @@ test_that("random numbers and names are those of a map", {
 
 test_that("a stream that a failure has ended says so", {
   withr::local_preserve_seed()
-  stream <- par_stream(1:5, function(i) if (i == 3L) stop("on purpose") else i, .on = 2L)
+  # The failure is told as soon as it is known: here when two results have been taken.
+  gate <- withr::local_tempfile()
+  stream <- par_stream(1:5, function(i) {
+    if (i < 3L) return(i)
+    while (!file.exists(gate)) Sys.sleep(0.01)
+    stop("on purpose")
+  }, .on = 2L)
   expect_identical(par_next(stream), 1L)
   expect_identical(par_next(stream), 2L)
+  file.create(gate)
   expect_error(par_next(stream), "on purpose")
   expect_false(par_more(stream))
   expect_error(par_next(stream), "ended by a failure after 2 of 5 results")
