@@ -5,7 +5,8 @@ if ! Rscript --vanilla -e 'quit(status = !requireNamespace("pkgdown", quietly = 
   echo "site: skipped, for lack of pkgdown"
   exit 0
 fi
-stage=$(tools/stage.sh)
+# A folder of its own: tools/install.sh may be at work in the other one.
+stage=$(tools/stage.sh .build/stage-site/regatta)
 if ! Rscript --vanilla tools/site.R "$stage" >.build/site.log 2>&1; then
   tail -n 40 .build/site.log >&2
   echo "site: failed; the whole log is .build/site.log" >&2

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Copies what belongs to the package to .build/stage/regatta: R CMD build copies the whole folder it
-# is given before it drops anything, and objects compiled for another purpose must not come along.
+# Copies what belongs to the package to .build/stage/regatta, or to the folder that is named: R CMD build copies
+# the whole folder it is given before it drops anything, and objects compiled for another purpose must not come along.
 set -euo pipefail
-stage=.build/stage/regatta
+stage=${1:-.build/stage/regatta}
 rm -rf "$stage"
 mkdir -p "$stage"
 tar -cf - --exclude=./.git --exclude=./.lib --exclude=./.build --exclude='*.o' --exclude='*.so' . |
