@@ -90,19 +90,14 @@ fork_workers <- function(pool, workers, places, plan) {
   h5_load_for(plan$replay)
   the$plan <- plan
   on.exit(the$plan <- NULL)
-  error <- NULL
+  got <- .Call(ffi_fork_workers_spawn, pool, places, workers, quote(fork_worker_main()), topenv())
+  started <- length(got$pid)
   lapply(seq_along(workers), function(k) {
-    if (is.null(error)) {
-      time <- .Call(ffi_clock)
-      got <- .Call(
-        ffi_fork_worker_spawn, pool, places[[k]], workers[[k]], quote(fork_worker_main()), topenv()
-      )
-      if (got[[1L]] > 0L) {
-        return(event_joined(workers[[k]], got[[1L]], time = time))
-      }
-      error <<- .Call(ffi_system_message, got[[2L]])
+    if (k <= started) {
+      event_joined(workers[[k]], got$pid[[k]], time = got$time[[k]])
+    } else {
+      event_not_started(workers[[k]], .Call(ffi_system_message, got$errno))
     }
-    event_not_started(workers[[k]], error)
   })
 }
 
@@ -224,10 +219,7 @@ fork_worker_isolate <- function() {
   if (length(grDevices::dev.list()) > 0L) {
     leave_devices()
   }
-  mask_base("quit", leave_worker)
-  mask_base("q", leave_worker)
-  mask_base("stdin", null_stdin)
-  mask_base("browser", no_browser)
+  .Call(ffi_fork_worker_mask, list(quit = leave_worker, q = leave_worker, stdin = null_stdin, browser = no_browser))
 }
 
 # What a run gives to a worker beside its code: a generator of its own, unless elements are seeded,
@@ -277,8 +269,4 @@ null_stdin <- function() {
     identical(attr(getConnection(number), "conn_id"), attr(kept, "conn_id"))
   if (!there) the$null_stdin <- file("/dev/null", open = "r")
   the$null_stdin
-}
-
-mask_base <- function(name, value) {
-  .Call(ffi_fork_worker_mask, name, value)
 }

@@ -163,14 +163,20 @@ void rg_fork_crash_point(char *text, size_t size) {
   crash.used = 0;
 }
 
+void rg_fork_crash_prepare(void) {
+#ifdef __GLIBC__
+  static int prepared;
+  void *frame[1];
+  if (!prepared) backtrace(frame, 1); /* loads its library, for which memory must be allocated */
+  prepared = 1;
+#endif
+}
+
 void rg_fork_crash_install(char *text, size_t size) {
   rg_fork_crash_point(text, size);
   crash.signal = 0;
   crash.pid = getpid();
-#ifdef __GLIBC__
-  void *frame[1];
-  backtrace(frame, 1); /* loads what it needs now, while memory may be allocated */
-#endif
+  rg_fork_crash_prepare();
   for (int i = 0; i < CRASH_SIGNALS; i++) {
     if (crash_signals[i] != SIGSEGV) set_handler(crash_signals[i], 0, on_crash, NULL);
   }

@@ -8,6 +8,9 @@
    have done. */
 void rg_fork_crash_install(char *text, size_t size);
 
+/* Before the first fork: loads what a backtrace needs, once and not in every worker. */
+void rg_fork_crash_prepare(void);
+
 /* From now on the text goes there; NULL: nowhere. */
 void rg_fork_crash_point(char *text, size_t size);
 

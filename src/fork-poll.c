@@ -719,6 +719,7 @@ SEXP ffi_fork_poll(SEXP pointer, SEXP timeout) {
   rg_pool *pool = rg_fork_pool_borrow(pointer);
   double ms = Rf_asReal(timeout) * 1000;
   batch b = {.pool = pool, .all = PROTECT(Rf_allocVector(VECSXP, BATCH_LISTS)), .room = VALUES_MAX};
+  pool->used++;
   rg_buffer_reset(&pool->said, SAID_KEPT); /* an error has kept it from being told */
   take_news(&b, ms < SLEEP_MAX_MS ? (int)ms : SLEEP_MAX_MS);
   rg_fork_pool_wake(pool);
@@ -726,6 +727,7 @@ SEXP ffi_fork_poll(SEXP pointer, SEXP timeout) {
   for (int kind = 0; kind < RESULT_KINDS; kind++) tell_results(&b, (result_kind)kind);
   SEXP events = VECTOR_ELT(b.all, BATCH_EVENTS);
   events = events == R_NilValue ? Rf_allocVector(VECSXP, 0) : Rf_xlengthgets(events, b.events);
+  pool->used--;
   UNPROTECT(1);
   return events;
 }

@@ -344,12 +344,14 @@ void rg_fork_pool_wake(rg_pool *pool) {
 
 /* The lock of the queue, for as long as Ctrl-C does not come: a worker that was stopped while it had it
    gives it back when it goes on, or ends. What is no lock any more is an error. */
-static void lock_queue(rg_control *control) {
+static void lock_queue(rg_pool *pool) {
   for (;;) {
-    int error = rg_queue_lock(control, 50);
+    int error = rg_queue_lock(pool->control, 50);
     if (error == 0) return;
     if (error != EBUSY) rg_fork_pool_overwritten();
+    pool->used++;
     R_CheckUserInterrupt();
+    pool->used--;
   }
 }
 
@@ -365,7 +367,7 @@ SEXP ffi_fork_pool_submit(SEXP pointer, SEXP elements, SEXP tries) {
   const double *numbers = REAL_RO(elements);
   const int *try = INTEGER_RO(tries);
   int64_t *zero_based = (int64_t *)R_alloc((size_t)count, sizeof(int64_t));
-  lock_queue(pool->control);
+  lock_queue(pool);
   for (R_xlen_t i = 0; i < count; i++) {
     zero_based[i] = (int64_t)numbers[i] - 1;
     /* A new try: that of before is nothing that could be lost any more. */
@@ -383,7 +385,7 @@ SEXP ffi_fork_pool_submit(SEXP pointer, SEXP elements, SEXP tries) {
 SEXP ffi_fork_pool_withdraw(SEXP pointer, SEXP first) {
   rg_pool *pool = rg_fork_pool_borrow(pointer);
   double count = Rf_asReal(first);
-  lock_queue(pool->control);
+  lock_queue(pool);
   if (count < (double)pool->wanted) pool->wanted = (int64_t)count;
   rg_queue_keep_first(pool->control, (int64_t)count);
   rg_queue_unlock(pool->control);
@@ -501,7 +503,8 @@ static SEXP begun_elements(const rg_pool *pool) {
 }
 
 /* list(worker, peak, begun): the workers that were there when the pool was stopped, their peak memory,
-   and the elements above. */
+   and the elements above. The pool is no more: its memory would be in every process that is forked until R has
+   collected it. A jump from a function that has it in hand leaves that to R. */
 SEXP ffi_fork_pool_stop(SEXP pointer) {
   rg_pool *pool = R_ExternalPtrAddr(pointer);
   if (!pool) return R_NilValue;
@@ -519,6 +522,10 @@ SEXP ffi_fork_pool_stop(SEXP pointer) {
     REAL(peaks)[k++] = peak > 0 ? (double)peak : NA_REAL;
   }
   SET_VECTOR_ELT(result, 2, begun_elements(pool));
+  if (pool->owner == getpid() && pool->used == 0) {
+    R_ClearExternalPtr(pointer);
+    free_pool(pool);
+  }
   UNPROTECT(1);
   return result;
 }

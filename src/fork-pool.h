@@ -56,6 +56,7 @@ typedef struct rg_pool {
   uint64_t tag;    /* random: part of the mark of its workers */
   int doorbell[2]; /* workers write a byte when the parent sleeps and there is news */
   int open;        /* the workers may still be running */
+  int used;        /* functions that have it in hand and may run R code: it stays */
   int unread;      /* the last look left news behind */
   int64_t wanted;  /* elements from this one on have been withdrawn */
   int64_t locked_since; /* all workers sleep, and the lock of the queue is taken; 0: it is not */
@@ -153,8 +154,8 @@ rg_pool *rg_fork_member_quit(void);
 
 SEXP ffi_fork_member_refuse(SEXP reason);
 SEXP ffi_fork_worker_tell(SEXP reason);
-SEXP ffi_fork_worker_spawn(SEXP pool, SEXP slot, SEXP id, SEXP call, SEXP env);
-SEXP ffi_fork_worker_mask(SEXP name, SEXP value);
+SEXP ffi_fork_workers_spawn(SEXP pool, SEXP places, SEXP ids, SEXP call, SEXP env);
+SEXP ffi_fork_worker_mask(SEXP values);
 SEXP ffi_fork_worker_silence(SEXP paths);
 SEXP ffi_fork_worker_exit(SEXP status);
 

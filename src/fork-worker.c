@@ -681,23 +681,16 @@ static pid_t fork_worker(void) {
   return rg_fork_worker();
 }
 
-/* Forks a worker with number `id` into a slot and evaluates `call` in it, in `env`: c(pid, errno), pid 0 if it could
-   not be forked. Signals are held back until the child is on the books, so that an
-   interrupt cannot come between. */
-SEXP ffi_fork_worker_spawn(SEXP pointer, SEXP slot_number, SEXP id, SEXP call, SEXP env) {
-  rg_pool *pool = rg_fork_pool_borrow(pointer);
-  int number = Rf_asInteger(slot_number) - 1;
+/* Forks a worker with number `id` into a slot and evaluates `call` in it, in `env`: 0, or an errno. Signals are held
+   back until the child is on the books, so that an interrupt cannot come between. */
+static int spawn(rg_pool *pool, int number, int id, SEXP call, SEXP env) {
   pid_t parent = getpid(), pid = -1;
   rg_pipes pipes;
-  SEXP result = PROTECT(Rf_allocVector(INTSXP, 2));
-
   rg_control_reset_slot(&pool->control->slots[number]);
   int failed = rg_fork_pipes_open(pool, pipes) < 0 ? errno : 0;
   if (!failed) {
     sigset_t all, before;
     sigfillset(&all);
-    rg_threads_share_settle();
-    rg_process_flush_stdout(); /* or the child would print it once more */
     sigprocmask(SIG_SETMASK, &all, &before);
     pid = fork_worker();
     if (pid == 0) {
@@ -707,22 +700,55 @@ SEXP ffi_fork_worker_spawn(SEXP pointer, SEXP slot_number, SEXP id, SEXP call, S
     failed = pid < 0 ? errno : 0;
     if (pid > 0) {
       setpgid(pid, pid); /* as the child does: whoever comes first */
-      rg_fork_worker_book(pool, number, pid, Rf_asInteger(id), pipes);
+      rg_fork_worker_book(pool, number, pid, id, pipes);
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
   }
   rg_fork_pipes_close(pipes);
-  INTEGER(result)[0] = pid > 0 ? (int)pid : 0;
-  INTEGER(result)[1] = failed;
+  return failed;
+}
+
+/* Forks a worker for each of these places, with the numbers `ids`: list(pid, time, errno) of those that could be had,
+   up to the first that could not. One after another, without R code between: each page that the session writes to
+   after a fork is copied, and would be again after the next. */
+SEXP ffi_fork_workers_spawn(SEXP pointer, SEXP places, SEXP ids, SEXP call, SEXP env) {
+  rg_pool *pool = rg_fork_pool_borrow(pointer);
+  const R_xlen_t count = XLENGTH(places);
+  const char *names[] = {"pid", "time", "errno", ""};
+  int *pids = (int *)R_alloc((size_t)count, sizeof *pids), failed = 0;
+  double *times = (double *)R_alloc((size_t)count, sizeof *times);
+  R_xlen_t started = 0;
+
+  rg_threads_share_settle();
+  rg_fork_crash_prepare();
+  rg_process_flush_stdout(); /* or each child would print it once more */
+  for (; started < count && !failed; started += !failed) {
+    const int number = INTEGER_RO(places)[started] - 1;
+    times[started] = (double)rg_clock_now() / 1e9;
+    failed = spawn(pool, number, INTEGER_RO(ids)[started], call, env);
+    pids[started] = (int)pool->workers[number].pid;
+  }
+  SEXP result = PROTECT(Rf_mkNamed(VECSXP, names));
+  SEXP pid = SET_VECTOR_ELT(result, 0, Rf_allocVector(INTSXP, started));
+  SEXP time = SET_VECTOR_ELT(result, 1, Rf_allocVector(REALSXP, started));
+  for (R_xlen_t k = 0; k < started; k++) {
+    INTEGER(pid)[k] = pids[k];
+    REAL(time)[k] = times[k];
+  }
+  SET_VECTOR_ELT(result, 2, Rf_ScalarInteger(failed));
   UNPROTECT(1);
   return result;
 }
 
-/* A function of base becomes another one. */
-SEXP ffi_fork_worker_mask(SEXP name, SEXP value) {
-  SEXP symbol = Rf_install(CHAR(STRING_ELT(name, 0)));
-  R_unLockBinding(symbol, R_BaseEnv);
-  Rf_defineVar(symbol, value, R_BaseEnv);
+/* Functions of base become others: `values` is a named list. */
+SEXP ffi_fork_worker_mask(SEXP values) {
+  SEXP names = PROTECT(Rf_getAttrib(values, R_NamesSymbol));
+  for (R_xlen_t i = 0; i < XLENGTH(values); i++) {
+    SEXP symbol = Rf_install(CHAR(STRING_ELT(names, i)));
+    R_unLockBinding(symbol, R_BaseEnv);
+    Rf_defineVar(symbol, VECTOR_ELT(values, i), R_BaseEnv);
+  }
+  UNPROTECT(1);
   return R_NilValue;
 }
 

@@ -36,7 +36,7 @@ test_that("what a worker needs is read before the fork, what describes errors af
     }, list(fun = fun))$value
   }
   good <- names_read(identity)
-  expect_true(all(c("fork_worker_main", "evaluate_all", "send_condition", "mask_base") %in% good))
+  expect_true(all(c("fork_worker_main", "evaluate_all", "send_condition", "leave_worker") %in% good))
   expect_false("capture_error" %in% good)
   expect_true("capture_error" %in% names_read(function(i) stop("no")))
 })
