@@ -24,6 +24,9 @@ the$places <- character() # classes of which it is known that there is an execut
 the$delayedarray <- NULL # the environment of the methods for that package
 the$h5_caches <- new.env(parent = emptyenv()) # caches of matrices in files, by their id
 
+the$mapped <- NULL # list(fun, compiled): the last function of the workspace that forked workers were given
+the$cores <- NULL # what cores_known() has found, and what that depends on
+
 # What was found of code, packages and classes, to be found once.
 the$analyses <- new.env(parent = emptyenv()) # which names code takes from elsewhere, by the code
 the$key_code <- new.env(parent = emptyenv()) # the same for keys, and keys of code

@@ -37,7 +37,7 @@ run_new <- function(task, on, control, seed = task_base(task, control), attended
   left <- if (is.null(run$checkpoint)) task$n else max(1L, checkpoint_missing(run$checkpoint))
   wanted <- if (is.null(control$workers)) offered$usual else control$workers
   run$places <- as.integer(min(wanted, offered$most, left))
-  cores <- if (is.null(on)) offered$usual else as.integer(workers_available())
+  cores <- if (is.null(on)) offered$usual else cores_known()
   run$share <- max(1L, cores %/% max(run$places, task$beside))
   run$seed <- rng_base_from(seed, task_before(task))
   run$values <- vector("list", task$n)
@@ -58,7 +58,7 @@ run_new <- function(task, on, control, seed = task_base(task, control), attended
   run$active <- run$places
   run$begun <- Sys.time()
   run$clock <- .Call(ffi_clock)
-  run$cpu <- cpu_of_session()
+  run$cpu <- .Call(ffi_clock_cpu_process)
   run$attended <- attended
   run$oom_kills <- list()
   run$relay <- relay_new(control, task$names)

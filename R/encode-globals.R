@@ -422,6 +422,9 @@ home_of <- function(env) {
 }
 
 is_packaged <- function(env) {
+  if (identical(env, globalenv())) {
+    return(FALSE)
+  }
   name <- attr(env, "name", exact = TRUE)
   identical(env, baseenv()) || isNamespace(env) || (is.character(name) && startsWith(name[[1L]], "imports:"))
 }
@@ -553,7 +556,7 @@ base_functions <- function(x) {
 }
 
 as_language <- function(x) {
-  if (is.function(x)) as.call(c(list(quote(list)), as.list(formals(x)), list(body(x)))) else x
+  if (is.function(x)) as.call(c(list(quote(list)), formals(x), list(body(x)))) else x
 }
 
 has_base_functions <- function(functions, env) {

@@ -143,8 +143,8 @@ takes_warnings <- function() getOption("warn") == 1 && takes_messages()
 
 # `loop` runs elements until there are no more. After an element's error it is entered again, unless that leads nowhere:
 # the error is then not the element's but that of what sees to it, and the next would be the same.
-evaluate_all <- function(loop) {
-  evaluator$messages_to <- sink.number(type = "message")
+evaluate_all <- function(loop, messages_to = sink.number(type = "message")) {
+  evaluator$messages_to <- messages_to
   done <- FALSE
   while (!done) {
     done <- tryCatch(

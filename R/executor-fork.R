@@ -7,6 +7,7 @@ executor_fork <- function(plan) {
   executor <- fork_pool_executor(
     pool, "fork",
     begin = function(workers, places) {
+      if (is.null(session)) loop_compile(plan$loop)
       plan$session <- session
       if (is.null(session)) session <<- session_take(plan$replay)
       fork_workers(pool, workers, places, plan)
@@ -88,9 +89,11 @@ fork_workers <- function(pool, workers, places, plan) {
   warn_fork_hazard()
   load_worker_code()
   h5_load_for(plan$replay)
-  the$plan <- plan
+  the$plan <- c(plan, list(inherited = inherited_look()))
   on.exit(the$plan <- NULL)
-  got <- .Call(ffi_fork_workers_spawn, pool, places, workers, quote(fork_worker_main()), topenv())
+  got <- .Call(
+    ffi_fork_workers_spawn, pool, as.integer(places), as.integer(workers), quote(fork_worker_main()), topenv()
+  )
   started <- length(got$pid)
   lapply(seq_along(workers), function(k) {
     if (k <= started) {
@@ -99,6 +102,29 @@ fork_workers <- function(pool, workers, places, plan) {
       event_not_started(workers[[k]], .Call(ffi_system_message, got$errno))
     }
   })
+}
+
+# R compiles a function of the workspace when it is called again. Each worker would, at its second element and for
+# every map. One that is mapped again is compiled here, once, unless R would not.
+loop_compile <- function(loop) {
+  env <- environment(loop)
+  fun <- env$FUN
+  if (!is_closure(fun) || !identical(environment(fun), globalenv())) {
+    return(invisible())
+  }
+  if (!identical(fun, the$mapped$fun, ignore.srcref = FALSE)) {
+    the$mapped <- list(fun = fun)
+  } else {
+    if (is.null(the$mapped$compiled)) the$mapped$compiled <- compile(fun)
+    if (!isdebugged(fun)) env$FUN <- the$mapped$compiled
+  }
+}
+
+compile <- function(fun) {
+  if (compiler::enableJIT(-1L) < 1L || "browser" %in% all.names(body(fun))) {
+    return(fun)
+  }
+  or_else(compiler::cmpfun(fun, list(suppressAll = TRUE)), fun)
 }
 
 # Functions of a package are read from its file when they are first used. Those that a worker needs are
@@ -130,10 +156,7 @@ called_code <- function(names, without = character()) {
 }
 
 load_worker_code <- function() {
-  if (length(the$code_loaded) == 0L) {
-    load_code(the$code$workers)
-    grDevices::dev.list
-  }
+  if (length(the$code_loaded) == 0L) load_code(the$code$workers)
 }
 
 # Where no worker has been forked none needs it.
@@ -168,13 +191,21 @@ warn_fork_hazard <- function() {
   }
 }
 
+# What a worker has of its session and must know or drop: looked at before the fork, once and not by every worker.
+inherited_look <- function() {
+  list(
+    said = geterrmessage(), loaded = loadedNamespaces(), sinks = sink.number(),
+    messages_to = sink.number(type = "message"), devices = any(unlist(.Devices)[-1L] != "")
+  )
+}
+
 fork_worker_main <- function() {
-  evaluator$said <- geterrmessage() # by the session
   plan <- the$plan
+  evaluator$said <- plan$inherited$said
+  evaluator$loaded <- plan$inherited$loaded
   fork_worker_prepare(plan)
-  evaluator$loaded <- loadedNamespaces() # by the session, too
   evaluate_begin(plan$control, plan$seed)
-  evaluate_all(plan$loop)
+  evaluate_all(plan$loop, messages_to = 2L)
   .Call(ffi_fork_worker_exit, 0L)
 }
 
@@ -202,23 +233,17 @@ fork_worker_failed <- function() {
 
 fork_worker_prepare <- function(plan) {
   if (!is.null(plan$session)) session_put(plan$session)
-  fork_worker_isolate()
+  fork_worker_isolate(plan$inherited)
   fork_worker_share(plan)
 }
 
 # The child is a copy of another process: what would reach out of it is cut off here.
-fork_worker_isolate <- function() {
-  while (sink.number() > 0L) {
-    sink()
-  }
-  if (sink.number(type = "message") != 2L) {
-    sink(type = "message")
-  }
+fork_worker_isolate <- function(inherited = inherited_look()) {
+  for (k in seq_len(inherited$sinks)) sink()
+  if (inherited$messages_to != 2L) sink(type = "message")
   options(error = NULL, device = null_device)
   forget_session_defaults()
-  if (length(grDevices::dev.list()) > 0L) {
-    leave_devices()
-  }
+  if (inherited$devices) leave_devices()
   .Call(ffi_fork_worker_mask, list(quit = leave_worker, q = leave_worker, stdin = null_stdin, browser = no_browser))
 }
 
@@ -235,6 +260,9 @@ fork_worker_share <- function(plan) {
 # The session's cluster cannot be used from here, and a number of workers is not meant for each worker.
 forget_session_defaults <- function() {
   control <- getOption("regatta.control")
+  if (is.null(control) && is.null(getOption("regatta.on"))) {
+    return(invisible())
+  }
   if (inherits(control, "regatta_control")) {
     control["workers"] <- list(NULL)
   }

@@ -4,10 +4,10 @@
 # list(on, control): `on` NULL for forked workers, or a cluster; a number of workers is in `control`. A call
 # whose workers are to `inherit` the session forks it, if no place is given.
 where_to_run <- function(on, control, call, inherit = FALSE) {
-  name <- argument_or_option(on, ".on", "regatta.on")
   if (is.null(on)) {
     return(list(on = if (!inherit) default_place(control$workers, call), control = control))
   }
+  name <- argument_or_option(on, ".on", "regatta.on")
   if (is_place(on)) {
     if (inherits(on, "cluster")) check_nodes(on, name, call)
     return(list(on = on, control = control))

@@ -94,7 +94,7 @@ new_executor <- function(on, plan) {
 # How many workers there may be: list(usual, most).
 workers_offered <- function(on) {
   if (is.null(on)) {
-    list(usual = as.integer(workers_available()), most = .Machine$integer.max)
+    list(usual = cores_known(), most = .Machine$integer.max)
   } else {
     UseMethod("workers_offered")
   }

@@ -25,7 +25,11 @@ fork_host <- function(call = NULL) {
 
 # As supportsMulticore() reads it.
 fork_host_parallelly <- function() {
-  may <- getOption("parallelly.fork.enable", Sys.getenv("R_PARALLELLY_FORK_ENABLE", NA))
+  may <- getOption("parallelly.fork.enable")
+  if (is.null(may)) may <- Sys.getenv("R_PARALLELLY_FORK_ENABLE")
+  if (identical(may, "")) {
+    return(NULL)
+  }
   may <- suppressWarnings(as.logical(may))
   if (length(may) == 1L && !is.na(may)) may
 }

@@ -42,7 +42,7 @@ is_lasting <- function(frame) {
 
 # Not the state of the generator of random numbers, which the run sets, and `...`, which is never assigned.
 frame_names <- function(frame) {
-  names <- ls(frame, all.names = TRUE, sorted = FALSE)
+  names <- names(frame)
   names[!names %in% c(".Random.seed", "...")]
 }
 

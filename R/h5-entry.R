@@ -19,7 +19,8 @@ h5_load <- function() {
 # If one of these objects is a function that calls an entry, as far as its own code shows.
 h5_load_for <- function(objects) {
   if (is.null(the$h5_entries)) {
-    called <- unlist(lapply(Filter(is.function, objects), function(f) all.names(body(f), unique = TRUE)))
-    if (any(startsWith(as.character(called), "h5_"))) h5_load()
+    for (object in objects) {
+      if (is_closure(object) && any(startsWith(all.names(body(object), unique = TRUE), "h5_"))) return(h5_load())
+    }
   }
 }

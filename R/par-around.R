@@ -5,14 +5,15 @@
 # map itself is given. The code's functions are looked into, but those of packages.
 
 force_around <- function(codes) {
-  queue <- Filter(is_closure, codes)
+  queue <- closures_of(codes)
   seen <- list()
   while (length(queue) > 0L && length(seen) < around_most) {
     code <- queue[[1L]]
     queue <- queue[-1L]
     if (is_packaged(environment(code)) || any(vapply(seen, identical, NA, code))) next
     seen <- c(seen, list(code))
-    names <- setdiff(all.names(as_language(code), unique = TRUE), "")
+    names <- all.names(as_language(code), unique = TRUE)
+    names <- names[nzchar(names)]
     frame <- environment(code)
     repeat {
       queue <- c(queue, force_in(frame, names))
@@ -21,6 +22,8 @@ force_around <- function(codes) {
     }
   }
 }
+
+closures_of <- function(objects) objects[vapply(objects, is_closure, NA)]
 
 # Functions that are looked into for one map.
 around_most <- 100L
@@ -43,7 +46,7 @@ force_in <- function(frame, names) {
 
 functions_named <- function(frame, names) {
   taken <- .Call(ffi_variables_take, frame, names)
-  found <- Filter(is_closure, taken[[2L]])
+  found <- closures_of(taken[[2L]])
   .Call(ffi_variables_drop, taken)
   found
 }

@@ -24,6 +24,9 @@ check_dots <- function(args, FUN, name = "FUN", call = rlang::caller_call()) {
 # Functions of base R that look their further arguments up in the data, as code. What is evaluated before has the
 # values of the caller's variables there, without an error if there are some of the names of columns.
 check_code <- function(FUN, call = rlang::caller_call()) {
+  if (!identical(environment(FUN), .BaseNamespaceEnv)) {
+    return(invisible())
+  }
   takers <- c("subset", "transform", "with", "within")
   taker <- takers[vapply(takers, function(name) identical(FUN, baseenv()[[name]]), NA)]
   if (length(taker) == 0L) {

@@ -4,7 +4,7 @@ par_lapply <- function(X, FUN, ..., .on = getOption("regatta.on"),
   X <- as_elements(X)
   check_code(FUN)
   args <- further_arguments(...)
-  check_dots(args, FUN)
+  if (length(args) > 0L) check_dots(args, FUN)
   map_list(X, FUN, args, "par_lapply", sys.call(), .on, .control)
 }
 
@@ -25,6 +25,9 @@ bare_elements <- function(X) if (is.object(X)) unclass(X) else X
 
 # list(...) in which an argument may be empty, as in par_lapply(matrices, "[", , 1).
 further_arguments <- function(...) {
+  if (...length() == 0L) {
+    return(list())
+  }
   given <- as.list(substitute(list(...)))[-1L]
   empty <- vapply(given, is_empty_argument, NA)
   if (!any(empty)) {
@@ -69,6 +72,9 @@ map_loop <- function(X, FUN, args) {
 
 # Arguments for do.call(), which would evaluate what is language. An empty one stays what it is.
 protect_language <- function(args) {
+  if (length(args) == 0L) {
+    return(args)
+  }
   language <- vapply(seq_along(args), function(i) is.language(args[[i]]) && !is_empty_argument(args[[i]]), NA)
   args[language] <- lapply(args[language], function(arg) call("quote", arg))
   args

@@ -12,8 +12,12 @@ progress_register <- function(name, backend) {
 }
 
 # `enabled` is `progress` of par_control(); `clock` gives seconds since any moment; `given` of all are done before
-# the run begins.
-progress_start <- function(total, enabled = NULL, clock = progress_clock, given = 0) {
+# the run begins. NULL where nobody is shown any.
+progress_start <- function(total, enabled = NULL, clock = progress_clock, given = 0,
+                           backend = progress_backend(total, enabled)) {
+  if (is.null(backend)) {
+    return(NULL)
+  }
   p <- new.env(parent = emptyenv())
   p$total <- total
   p$given <- given
@@ -21,18 +25,18 @@ progress_start <- function(total, enabled = NULL, clock = progress_clock, given 
   p$failed <- 0
   p$clock <- clock
   p$start <- clock()
-  p$backend <- progress_backend(total, enabled)
-  p$due <- p$start + if (is.null(p$backend)) 0 else p$backend$delay
+  p$backend <- backend
+  p$due <- p$start + backend$delay
   p
 }
 
 # Called at every event: all but ten calls in a second end at the comparison of times.
 progress_update <- function(p, done, failed = 0) {
-  p$done <- done
-  p$failed <- failed
   if (is.null(p$backend)) {
     return(invisible())
   }
+  p$done <- done
+  p$failed <- failed
   now <- p$clock()
   if (now >= p$due) {
     p$due <- now + 0.1

@@ -12,12 +12,10 @@ record_facts <- function(run) {
     ),
     list(
       rows = run$workers$rows, elapsed = .Call(ffi_clock) - run$clock,
-      kind = run$executor$kind, errors = run_errors(run), session = cpu_of_session() - run$cpu
+      kind = run$executor$kind, errors = run_errors(run), session = .Call(ffi_clock_cpu_process) - run$cpu
     )
   )
 }
-
-cpu_of_session <- function() sum(proc.time()[1:2])
 
 # Tables are made when somebody looks at them. Until then the promise keeps the variables of this
 # function, which must not reach the values.

@@ -17,8 +17,8 @@ rng_base <- function(seed) {
   drawn <- stats::runif(1L)
   # The draw alone has 32 bits: after some ten thousand calls two of them would be equal. The whole
   # state tells calls apart; the draw is for user-supplied generators, whose state R does not hold.
-  state <- get(".Random.seed", envir = globalenv(), inherits = FALSE)
-  c(rng_element_kind(), .Call(ffi_rng_base_state, as.integer(state), drawn))
+  state <- as.integer(globalenv()[[".Random.seed"]])
+  c(rng_element_kind(state[[1L]]), .Call(ffi_rng_base_state, state, drawn))
 }
 
 # The base of which element 1 has the stream that element `before` + 1 has of this one.
@@ -49,8 +49,7 @@ rng_kind <- function() {
 }
 
 # Elements of a session whose generator is user-supplied have L'Ecuyer's: nobody knows how to make a state of that.
-rng_element_kind <- function() {
-  kind <- rng_kind()
+rng_element_kind <- function(kind = rng_kind()) {
   if (kind %% 100L == 5L) kind + 2L else kind
 }
 

@@ -12,6 +12,17 @@ workers_available <- function(sources = NULL) {
   cores_decide(cores_read(if (is.null(sources)) cores_sources else sources))
 }
 
+# The number alone, for a call that asks each time: read anew when anything has changed that it depends on. A host file
+# may change by itself.
+cores_known <- function() {
+  if (nzchar(Sys.getenv("PE_HOSTFILE"))) {
+    return(as.integer(workers_available()))
+  }
+  on <- list(.Call(ffi_workers_available, ""), .Call(ffi_settings_environment), getOption("mc.cores"))
+  if (!identical(on, the$cores$on)) the$cores <- list(on = on, count = as.integer(workers_available()))
+  the$cores$count
+}
+
 # `root` is a folder that stands for the machine's /.
 cores_read <- function(sources = cores_sources, root = "") {
   machine <- .Call(ffi_workers_available, root)

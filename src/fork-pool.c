@@ -44,6 +44,9 @@ rg_pool *rg_fork_pool_borrow(SEXP pointer) {
   return pool;
 }
 
+/* A run that is over has no pool any more: what its driver still asks for is in vain. */
+static int is_over(SEXP pointer) { return !R_ExternalPtrAddr(pointer); }
+
 void rg_fork_pool_close_worker(rg_worker *worker) {
   rg_fd_close(&worker->pidfd);
   rg_fd_close(&worker->wake);
@@ -362,6 +365,7 @@ void rg_fork_pool_overwritten(void) {
 
 /* `tries`: which try of each this is. */
 SEXP ffi_fork_pool_submit(SEXP pointer, SEXP elements, SEXP tries) {
+  if (is_over(pointer)) return R_NilValue;
   rg_pool *pool = rg_fork_pool_borrow(pointer);
   R_xlen_t count = XLENGTH(elements);
   const double *numbers = REAL_RO(elements);
@@ -383,6 +387,7 @@ SEXP ffi_fork_pool_submit(SEXP pointer, SEXP elements, SEXP tries) {
 }
 
 SEXP ffi_fork_pool_withdraw(SEXP pointer, SEXP first) {
+  if (is_over(pointer)) return R_NilValue;
   rg_pool *pool = rg_fork_pool_borrow(pointer);
   double count = Rf_asReal(first);
   lock_queue(pool);
@@ -393,6 +398,7 @@ SEXP ffi_fork_pool_withdraw(SEXP pointer, SEXP first) {
 }
 
 SEXP ffi_fork_pool_limit(SEXP pointer, SEXP active) {
+  if (is_over(pointer)) return R_NilValue;
   rg_pool *pool = rg_fork_pool_borrow(pointer);
   atomic_store(&pool->control->shared->active, Rf_asInteger(active));
   rg_fork_pool_wake(pool);
@@ -401,6 +407,7 @@ SEXP ffi_fork_pool_limit(SEXP pointer, SEXP active) {
 
 /* Workers in the slots of these places, 1 for the first, claim nothing more; those of all others may. */
 SEXP ffi_fork_pool_hold(SEXP pointer, SEXP places) {
+  if (is_over(pointer)) return R_NilValue;
   rg_pool *pool = rg_fork_pool_borrow(pointer);
   for (int w = 0; w < pool->size; w++) {
     int held = 0;
@@ -425,6 +432,7 @@ static rg_worker *worker_of(rg_pool *pool, SEXP id) {
 /* Interrupts the worker if it runs this element: another one may have begun since the driver looked. What is to be
    interrupted is the try that is under way, since another is queued by this process only. */
 SEXP ffi_fork_pool_interrupt(SEXP pointer, SEXP id, SEXP element) {
+  if (is_over(pointer)) return Rf_ScalarLogical(FALSE);
   rg_pool *pool = rg_fork_pool_borrow(pointer);
   rg_worker *worker = worker_of(pool, id);
   if (!worker) return Rf_ScalarLogical(FALSE);
@@ -437,6 +445,7 @@ SEXP ffi_fork_pool_interrupt(SEXP pointer, SEXP id, SEXP element) {
 }
 
 SEXP ffi_fork_pool_signal(SEXP pointer, SEXP id, SEXP number) {
+  if (is_over(pointer)) return Rf_ScalarLogical(FALSE);
   rg_pool *pool = rg_fork_pool_borrow(pointer);
   rg_worker *worker = worker_of(pool, id);
   if (!worker) return Rf_ScalarLogical(FALSE);
@@ -450,17 +459,18 @@ SEXP ffi_fork_pool_signal(SEXP pointer, SEXP id, SEXP number) {
 
 /* What each worker runs now: list(worker, element (0: nothing), seconds, cpu_seconds). */
 SEXP ffi_fork_pool_running(SEXP pointer) {
-  rg_pool *pool = rg_fork_pool_borrow(pointer);
+  const rg_pool *pool = is_over(pointer) ? NULL : rg_fork_pool_borrow(pointer);
+  const int size = pool ? pool->size : 0;
   const char *names[] = {"worker", "element", "seconds", "cpu_seconds", ""};
   int count = 0;
-  for (int w = 0; w < pool->size; w++) count += pool->workers[w].pid > 0;
+  for (int w = 0; w < size; w++) count += pool->workers[w].pid > 0;
   SEXP result = PROTECT(Rf_mkNamed(VECSXP, names));
   SEXP id = SET_VECTOR_ELT(result, 0, Rf_allocVector(INTSXP, count));
   SEXP element = SET_VECTOR_ELT(result, 1, Rf_allocVector(REALSXP, count));
   SEXP seconds = SET_VECTOR_ELT(result, 2, Rf_allocVector(REALSXP, count));
   SEXP cpu = SET_VECTOR_ELT(result, 3, Rf_allocVector(REALSXP, count));
   int64_t now = rg_clock_now();
-  for (int w = 0, k = 0; w < pool->size; w++) {
+  for (int w = 0, k = 0; w < size; w++) {
     rg_slot *slot = &pool->control->slots[w];
     pid_t worker = pool->workers[w].pid;
     if (worker <= 0) continue;

@@ -39,6 +39,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_char_map_expand, 1),
     ENTRY(ffi_clock, 0),
     ENTRY(ffi_clock_cpu, 0),
+    ENTRY(ffi_clock_cpu_process, 0),
     ENTRY(ffi_sleep, 1),
     ENTRY(ffi_terminal_size, 0),
     ENTRY(ffi_cluster_count, 1),

@@ -21,6 +21,9 @@ SEXP ffi_clock(void) { return Rf_ScalarReal((double)rg_clock_now() / 1e9); }
 
 SEXP ffi_clock_cpu(void) { return Rf_ScalarReal((double)rg_clock_cpu_thread() / 1e9); }
 
+/* Of all threads. */
+SEXP ffi_clock_cpu_process(void) { return Rf_ScalarReal((double)rg_clock_cpu() / 1e9); }
+
 /* Unlike Sys.sleep() of R before 4.3 it is left by no interrupt while interrupts are suspended. */
 SEXP ffi_sleep(SEXP seconds) {
   const int64_t until = rg_clock_now() + (int64_t)(Rf_asReal(seconds) * 1e9);

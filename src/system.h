@@ -5,6 +5,7 @@
 
 SEXP ffi_clock(void);
 SEXP ffi_clock_cpu(void);
+SEXP ffi_clock_cpu_process(void);
 SEXP ffi_sleep(SEXP seconds);
 SEXP ffi_terminal_size(void);
 SEXP ffi_system_message(SEXP code);

@@ -147,13 +147,22 @@ static void limit_library(int library, int n) {
   }
 }
 
-static void limit_variable(const char *name, int n) {
-  const char *old = getenv(name);
-  char text[16];
+static const char *const variables[] = {
+    "OMP_NUM_THREADS",        "OPENBLAS_NUM_THREADS",      "MKL_NUM_THREADS",           "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS", "RCPP_PARALLEL_NUM_THREADS", "R_DATATABLE_NUM_THREADS", "REGATTA_THREADS",
+    "MC_CORES"};
+enum { VARIABLES = sizeof variables / sizeof *variables };
+
+/* The environment refers to these texts. Allocated one by one they would be in as many places of a heap that every
+   forked worker has to copy page by page. */
+static char texts[VARIABLES][48];
+
+static void limit_variable(int v, int n) {
+  const char *old = getenv(variables[v]);
   long now = old ? strtol(old, NULL, 10) : 0;
   if (now >= 1 && now <= n) return;
-  snprintf(text, sizeof text, "%d", n);
-  setenv(name, text, 1);
+  snprintf(texts[v], sizeof texts[v], "%s=%d", variables[v], n);
+  putenv(texts[v]);
 }
 
 SEXP ffi_threads_share_settle(void) {
@@ -164,10 +173,6 @@ SEXP ffi_threads_share_settle(void) {
 /* `share` is c(threads, processes): the limits of this process and of its own parallel
    maps. Returns how many threads OpenMP may use. In a forked worker it is called first. */
 SEXP ffi_threads_share(SEXP share) {
-  static const char *variables[] = {
-      "OMP_NUM_THREADS",         "OPENBLAS_NUM_THREADS",   "MKL_NUM_THREADS",
-      "BLIS_NUM_THREADS",        "VECLIB_MAXIMUM_THREADS", "RCPP_PARALLEL_NUM_THREADS",
-      "R_DATATABLE_NUM_THREADS", "REGATTA_THREADS"};
   int n = INTEGER(share)[0], processes = INTEGER(share)[1];
   if (!loaded.looked_up) look_up();
   int openmp = openmp_share(n);
@@ -176,10 +181,7 @@ SEXP ffi_threads_share(SEXP share) {
     int own = i == OPENBLAS && openblas_has_own_threads();
     limit_library(i, own ? n : openmp);
   }
-  for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
-    limit_variable(variables[i], n);
-  }
-  limit_variable("MC_CORES", processes);
+  for (int v = 0; v < VARIABLES; v++) limit_variable(v, v == VARIABLES - 1 ? processes : n);
   return Rf_ScalarInteger(openmp);
 }
 

@@ -41,6 +41,50 @@ test_that("what a worker needs is read before the fork, what describes errors af
   expect_true("capture_error" %in% names_read(function(i) stop("no")))
 })
 
+test_that("a run that is over leaves no memory of its own to processes that are forked after it", {
+  skip_unless_linux()
+  shared <- function() sum(grepl("/dev/zero|regatta-run", readLines("/proc/self/maps")))
+  invisible(gc())
+  before <- shared()
+  for (k in 1:5) {
+    run <- par_call(k, .control = two_workers(workers = 1L))
+    expect_identical(par_value(run), k)
+    expect_identical(par_lapply(1:2, identity, .control = two_workers()), list(1L, 2L))
+  }
+  expect_identical(shared(), before)
+})
+
+test_that("what a driver still asks for when its run is over is in vain", {
+  handle <- par_call(1, .control = two_workers(workers = 1L))
+  par_value(handle)
+  executor <- handle$run$executor
+  expect_identical(unname(lengths(executor$running())), c(0L, 0L, 0L, 0L))
+  expect_false(executor$interrupt(1L, 1))
+  expect_false(executor$signal(1L, 9L))
+  for (asked in list(executor$submit(1, 1L), executor$withdraw(1), executor$limit(1L), executor$hold(1L))) {
+    expect_null(asked)
+  }
+})
+
+test_that("a function of the workspace that is mapped again is compiled for all workers, unless R would not", {
+  skip_if(compiler::enableJIT(-1L) < 1L, "R's compiler is switched off")
+  in_workspace <- function(fun) {
+    environment(fun) <- globalenv()
+    fun
+  }
+  mapped <- function(fun) unlist(par_lapply(1L, fun, .control = two_workers(workers = 1L)))
+  fun <- in_workspace(function(i) typeof(.Internal(bodyCode(sys.function()))))
+  expect_identical(mapped(fun), "language")
+  expect_identical(mapped(fun), "bytecode")
+  expect_identical(mapped(fun), "bytecode")
+  expect_identical(typeof(.Internal(bodyCode(fun))), "language")
+  other <- in_workspace(function(i) {
+    if (i > 1L) browser()
+    typeof(.Internal(bodyCode(sys.function())))
+  })
+  for (k in 1:2) expect_identical(mapped(other), "language")
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })

@@ -67,8 +67,7 @@ test_that("a run that ends early says how far it came", {
 test_that("the bar is drawn ten times a second at most, however often it is told", {
   clock <- fake_clock()
   shown <- 0
-  p <- progress_start(1e5, FALSE, clock$read)
-  p$backend <- list(show = function(p, now) shown <<- shown + 1)
+  p <- progress_start(1e5, clock = clock$read, backend = list(show = function(p, now) shown <<- shown + 1, delay = 0))
   for (i in 0:9999) {
     clock$set(i / 1000)
     progress_update(p, i)
@@ -81,9 +80,7 @@ test_that("a bar nobody asked for comes after a second and leaves nothing", {
   clock <- fake_clock()
   bar <- progress_bar(FALSE)
   out <- stderr_of({
-    p <- progress_start(10, FALSE, clock$read)
-    p$backend <- bar
-    p$due <- p$start + bar$delay
+    p <- progress_start(10, clock = clock$read, backend = bar)
     clock$set(0.9)
     progress_update(p, 5)
     progress_done(p)
@@ -110,21 +107,21 @@ test_that("a line fits any terminal and says what there is to say", {
 })
 
 test_that("what was done before the run begins tells nothing of the time to go", {
-  p <- progress_start(100, FALSE, fake_clock()$read, given = 50)
+  p <- progress_start(100, TRUE, fake_clock()$read, given = 50)
   p$done <- 60
   expect_match(progress_text(p, 110), "60 of 100 done, about 40 s left")
 })
 
 test_that("no progress is shown when it is not wanted", {
-  expect_null(progress_start(10, FALSE)$backend)
-  expect_null(progress_start(0, TRUE)$backend)
+  expect_null(progress_start(10, FALSE))
+  expect_null(progress_start(0, TRUE))
   withr::local_options(rlang_interactive = FALSE)
-  expect_null(progress_start(10)$backend)
+  expect_null(progress_start(10))
   withr::local_options(rlang_interactive = TRUE)
   withr::local_envvar(REGATTA_SHARE = NA)
   expect_false(is.null(progress_start(10)$backend))
   withr::local_envvar(REGATTA_SHARE = "1")
-  expect_null(progress_start(10)$backend)
+  expect_null(progress_start(10))
   expect_false(is.null(progress_start(10, TRUE)$backend))
 })
 

@@ -253,6 +253,26 @@ test_that("what is printed names the source that decided and the others", {
   })
 })
 
+test_that("what a call knows of the cores follows whatever they are decided by", {
+  local_no_wishes()
+  read <- function() as.integer(workers_available())
+  known <- function() c(cores_known(), cores_known())
+  expect_identical(known(), rep(read(), 2L))
+  withr::local_options(mc.cores = 1L)
+  expect_identical(known(), c(1L, 1L))
+  withr::local_options(mc.cores = NULL)
+  expect_identical(known(), rep(read(), 2L))
+  withr::local_envvar(REGATTA_SHARE = "1")
+  expect_identical(known(), c(1L, 1L))
+  withr::local_envvar(REGATTA_SHARE = NA)
+  hosts <- withr::local_tempfile()
+  withr::local_envvar(NSLOTS = "64", PE_HOSTFILE = hosts)
+  for (slots in c("1", "2")) {
+    writeLines(paste(c(Sys.info()[["nodename"]], "elsewhere"), c(slots, "9"), "all.q", "UNDEFINED"), hosts)
+    expect_identical(known(), rep(read(), 2L))
+  }
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
