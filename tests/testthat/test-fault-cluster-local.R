@@ -216,8 +216,8 @@ test_that("Ctrl-C ends a run at once, and the cluster can be used", {
 
 # Evaluates `code`, a function of a cluster, in another session that says "go" first, and returns what came
 # of it, with what a next map on the cluster gives. Ctrl-C comes when `ready(session, pids)` returns, and
-# must be heard long before the limits of src/fork-server.c and src/fork-attach.c.
-interrupt_pool <- function(code, ready) {
+# must be heard well before the limits of src/fork-server.c (20 s) and src/fork-attach.c (10 s).
+interrupt_pool <- function(code, ready, most = 7) {
   session <- local_session(function(code) {
     cl <- cluster_local(2L)
     pids <- unlist(parallel::clusterCall(cl, Sys.getpid))
@@ -236,7 +236,7 @@ interrupt_pool <- function(code, ready) {
   told <- strsplit(grep("^go ", fault_text(session, "stdout"), value = TRUE), " ")[[1L]]
   ready(session, as.integer(told[2:4]))
   tools::pskill(session$process$get_pid(), tools::SIGINT)
-  fault_wait_line(session, "^back", timeout = 7)
+  fault_wait_line(session, "^back", timeout = most)
   value <- fault_value(session)$value
   wait_until(function() length(marked_pids(session$mark)) == 0L, 60, "the end of all")
   value
@@ -302,7 +302,7 @@ test_that("Ctrl-C is heard while a worker does not read what it is sent", {
       file.create(file.path(session$dir, "send"))
       fault_wait_line(session, "sending")
       Sys.sleep(1) # if it does not send by then R hears it
-    }
+    }, most = 15
   )
   expect_identical(got, list(got = "interrupted", after = list(1L, 2L, 3L)))
 })
