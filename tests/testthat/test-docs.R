@@ -94,13 +94,12 @@ cited_vignettes <- function(text) {
   sub("^.*\\(\"([^\"]+)\".*$", "\\1", all_matches("vignette\\(\"[^\"]+\", (package = )?\"regatta\"\\)", text))
 }
 
-# The names under `contents:` in a part of _pkgdown.yml, whether they are in one line or several.
+# The names under `contents:` in a part of _pkgdown.yml, in brackets or one in a line.
 site_contents <- function(lines, part) {
   after <- lines[-seq_len(which(lines == paste0(part, ":")))]
   here <- after[cumsum(grepl("^[a-z]", after)) == 0L]
-  one_line <- sub("^.*\\[(.*)\\]$", "\\1", grep("contents: \\[", here, value = TRUE))
-  several <- sub("^ +- ", "", grep("^ +- [^ ]+$", here, value = TRUE))
-  c(unlist(strsplit(one_line, ", *")), several)
+  brackets <- all_matches("(?<=contents: \\[)[^]]*", paste(here, collapse = " "))
+  c(unlist(strsplit(brackets, ", *")), sub("^ +- ", "", grep("^ +- [^ ]+$", here, value = TRUE)))
 }
 
 test_that("every exported name has a page", {
@@ -269,7 +268,7 @@ test_that("the checks of this file find what they look for", {
   expect_identical(misplaced_functions(root, text), "away() in R/a.R")
   expect_identical(broken_links(page, text), c("gone.md", "#nowhere"))
   expect_identical(
-    site_contents(c("a:", "- x", "b:", "- title: y", "  contents: [c, d]", "  contents:", "  - e", "g:", "  - h"), "b"),
+    site_contents(c("a:", "- x", "b:", "- t: y", "  contents: [c,", "    d]", "  contents:", "  - e", "g:", "  - h"), "b"),
     c("c", "d", "e")
   )
   expect_identical(
