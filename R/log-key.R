@@ -276,15 +276,29 @@ key_list <- function(x, seen) {
 key_class <- function(class, seen) {
   reference <- methods::is(class, "refClassRepresentation")
   facts <- list(
-    class@className, class@virtual, as.list(class@slots), names(class@contains), if (reference) class@fieldClasses
+    class@className, class@virtual, as.list(class@slots), names(class@contains), if (reference) class@fieldClasses,
+    sorted(as.character(names(Filter(is_direct, class@subclasses))))
   )
   parts <- if (reference) {
     c(key_variables(class@fieldPrototypes), Filter(is.function, key_variables(class@refMethods)))
   } else {
     list(class@prototype)
   }
-  list(quote(`0class`), rlang::hash(facts), key_marked(c(class@validity, parts), seen))
+  relations <- c(key_relations(class@contains), key_relations(class@subclasses))
+  list(quote(`0class`), rlang::hash(facts), key_marked(c(class@validity, parts, relations), seen))
 }
+
+# How a class becomes another, where that is not what setClass() makes of it by itself.
+key_relations <- function(relations) {
+  own <- Filter(function(relation) is_direct(relation) && !relation@simple && !relation@dataPart, relations)
+  lapply(own[sorted(as.character(names(own)))], function(relation) {
+    list(relation@coerce, relation@replace, relation@test)
+  })
+}
+
+# Others follow from these. R adds them to classes as it meets them: to a union of "numeric" also what packages that are
+# loaded later make of it.
+is_direct <- function(relation) relation@distance == 1
 
 # A formula is what it names, too.
 key_language <- function(x, seen) {

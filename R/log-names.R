@@ -87,7 +87,9 @@ names_walk <- function(x, own, found, depth = 0L) {
   if (is.symbol(x)) {
     name <- as.character(x)
     if (grepl("^[.][.]([.]|[0-9]+)$", name)) name <- "..."
-    if (nzchar(name) && !name %in% own$vars) names_note(found, "values", name)
+    for (one in c(name, undotted(name))) {
+      if (nzchar(one) && !one %in% own$vars) names_note(found, "values", one)
+    }
   } else if (is.expression(x) || is.pairlist(x)) {
     for (part in code_parts(x)) names_walk(part, own, found, depth + 1L)
   } else if (is.call(x) && depth >= names_depth) {
@@ -240,10 +242,12 @@ code_parts <- function(x) {
   parts[!vapply(parts, is_empty_argument, NA)]
 }
 
-# All symbols in code. all.names() does not look into the arguments of functions in code.
+# All symbols in code, and what they are without two dots. all.names() does not look into the arguments of functions in
+# code.
 code_symbols <- function(x) {
   leaves <- code_leaves(x)
-  as.character(unique(leaves[vapply(leaves, is.symbol, NA)]))
+  symbols <- as.character(unique(leaves[vapply(leaves, is.symbol, NA)]))
+  unique(c(symbols, undotted(symbols)))
 }
 
 # The parts of code that are no calls, however deep they are.

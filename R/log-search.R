@@ -1,8 +1,8 @@
 # Words in what keys are made of: names of functions in lists and data frames, formulas and code that are data or text,
 # columns. Code may take any of them for the name of a variable: with get(), do.call(), lm(), in ways that nobody can
 # list. So each word that is the name of a variable counts as used, wherever it stands and whatever it is there for:
-# `f` as the name of `f<-`, too, and one that is no word, such as that of an operator, in any string that it is part of.
-# Only names in the code of functions are told apart, see log-names.R.
+# `f` as the name of `f<-`, and as `..f`, too, and one that is no word, such as that of an operator, in any string that
+# it is part of. Only names in the code of functions are told apart, see log-names.R.
 #
 # The variables are those of `places`: the workspace, lists that are attached, and the environments around functions,
 # formulas and environments that are met.

@@ -46,7 +46,8 @@ foreach_evaluate <- function(loop, body, env, data) {
       names <- if (done > 0) sprintf("iteration %.0f", tags)
       values <- withCallingHandlers(
         map_list(
-          arguments, iteration$fun, iteration$args, "foreach", call, data$on, data$control, names, series = series
+          arguments, iteration$fun, iteration$args, "foreach", call, data$on, data$control, names,
+          keyed = foreach_keyed(arguments, iteration, loop), series = series
         ),
         # That of this loop, which knows what became of them, and of none within an iteration.
         regatta_warning_errors = function(w) if (identical(w$call, call)) tryInvokeRestart("muffleWarning")
@@ -98,6 +99,14 @@ foreach_iteration <- function(loop, body, env, variables, call) {
   list(
     fun = foreach_function(frame, variables, loop$packages),
     args = c(list(frame$iteration), Filter(is.function, unname(exported)))
+  )
+}
+
+# What a checkpoint keeps the values by is the body as the user knows it, by the variables that it names.
+foreach_keyed <- function(arguments, iteration, loop) {
+  list(
+    fun = iteration$args[[1L]], args = list(loop$packages), content = function(i) arguments[[i]],
+    shape = "foreach"
   )
 }
 

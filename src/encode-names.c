@@ -87,6 +87,9 @@ static int is_word_byte(unsigned char c) {
 
 static void mark_name(const name_table *table, const char *text, int size, int *found) {
   if (size > 0 && size <= table->longest) mark(table, text, size, found);
+  /* ..name of data.table */
+  int rest = size - 2;
+  if (rest > 0 && rest <= table->longest && memcmp(text, "..", 2) == 0) mark(table, text + 2, rest, found);
 }
 
 /* The text as a whole, and its words. */

@@ -206,6 +206,130 @@ test_that("a matrix in a file is the same with a cache, in this session and the 
   h5_cache_drop(cached)
 })
 
+# What the code of a test defines in the workspace goes with it.
+in_workspace <- function(code) eval(code, globalenv())
+local_workspace <- function(env = parent.frame()) {
+  before <- regatta:::workspace_take()
+  withr::defer(regatta:::workspace_reset(before, character()), envir = env)
+}
+# In words, what `change` in the workspace changes in a call.
+changes <- function(f, change, args = list()) {
+  before <- parts(f, args)
+  expect_identical(parts(f, args), before)
+  in_workspace(change)
+  now <- parts(f, args)
+  regatta:::key_changes(before, now)
+}
+
+test_that("a name with two dots before it is the name, too, as in data.table", {
+  local_workspace()
+  pick <- function(code) in_place(globalenv(), as.function(c(alist(i = ), list(code))))
+  codes <- list(
+    quote(dt[, ..rg_cc]), quote(dt[, sum(..rg_cc)]), quote(local(dt[, ..rg_cc])),
+    Reduce(function(x, k) call("(", x), 1:150, quote(..rg_cc)),
+    quote({rg_f <- function() dt[, ..rg_cc]; rg_f()}) # nolint
+  )
+  for (code in codes) {
+    in_workspace(quote(rg_cc <- "a"))
+    said <- changes(pick(code), quote(rg_cc <- "b"))
+    expect_match(paste(said, ""), "`rg_cc`", label = deparse1(code))
+  }
+  # A variable of such a name of its own, and code that is data or text.
+  in_workspace(quote(..rg_cc <- "a"))
+  said <- changes(pick(quote(..rg_cc)), quote(..rg_cc <- "b"))
+  expect_match(paste(said, ""), "`..rg_cc`", fixed = TRUE)
+  for (arg in list(quote(dt[, ..rg_cc]), "dt[, ..rg_cc]", "..rg_cc", ~..rg_cc)) {
+    in_workspace(quote(rg_cc <- "a"))
+    said <- changes(pick(quote(i)), quote(rg_cc <- "b"), list(arg))
+    expect_match(paste(said, ""), "`rg_cc`", label = deparse1(arg))
+  }
+  # Around the function, where its own variable is not meant.
+  local_f <- in_place(list2env(list(rg_cc = "a"), parent = globalenv()), pick(quote(dt[, ..rg_cc])))
+  before <- parts(local_f, list())
+  assign("rg_cc", "b", environment(local_f))
+  expect_match(regatta:::key_changes(before, parts(local_f, list())), "variable `rg_cc`")
+  said <- changes(pick(quote({rg_cc <- 1; dt[, ..rg_cc]})), quote(rg_cc <- "d")) # nolint
+  expect_null(said)
+})
+
+test_that("what belongs to a class union, and how a class becomes another, counts", {
+  local_workspace()
+  f <- in_place(globalenv(), function(x) methods::is(x, "RgCell"))
+  expect_refused <- function(before, change) {
+    in_workspace(before)
+    said <- changes(f, change)
+    expect_match(paste(said, ""), "class.* of the workspace `Rg", label = deparse1(change))
+  }
+  cell <- quote(setClassUnion("RgCell", c("numeric", "character")))
+  expect_refused(cell, quote(setClassUnion("RgCell", c("numeric", "character", "logical"))))
+  expect_refused(cell, quote({removeClass("RgCell"); setClassUnion("RgCell", "numeric")})) # nolint
+  expect_refused(quote(setClassUnion("RgOther", "numeric")), quote(setIs("character", "RgOther")))
+  classes <- quote({
+    setClass("RgP", representation(x = "numeric"))
+    setClass("RgQ", representation(y = "numeric"))
+    setIs("RgP", "RgQ", coerce = function(from) new("RgQ", y = from@x), replace = function(from, value) from)
+  })
+  expect_refused(classes, quote(setIs("RgP", "RgQ",
+    coerce = function(from) new("RgQ", y = -from@x), replace = function(from, value) from
+  )))
+  expect_refused(classes, quote(setIs("RgP", "RgQ",
+    coerce = function(from) new("RgQ", y = from@x), replace = function(from, value) stop()
+  )))
+  condition <- function(size) {
+    bquote(setIs("RgP", "RgAny", test = function(object) length(object@x) > .(size),
+      coerce = function(from) from, replace = function(from, value) value))
+  }
+  in_workspace(quote(setClass("RgAny", representation("VIRTUAL"))))
+  expect_refused(condition(1), condition(2))
+  # Through all of it, as a user meets it.
+  in_workspace(quote({removeClass("RgCell"); setClassUnion("RgCell", c("numeric", "character"))})) # nolint
+  dir <- folder()
+  par_sapply(list(1, "a", TRUE), f, .control = control(dir))
+  in_workspace(quote(setClassUnion("RgCell", c("numeric", "character", "logical"))))
+  expect_error(
+    par_sapply(list(1, "a", TRUE, FALSE), f, .control = control(dir)), "`RgCell`",
+    class = "regatta_error_checkpoint"
+  )
+})
+
+test_that("keys of classes are those of another session, whatever was done with them there", {
+  withr::local_preserve_seed()
+  code <- quote({
+    setClassUnion("RgCell", c("numeric", "character"))
+    setClass("RgP", representation(x = "numeric"))
+    setClass("RgQ", representation(y = "numeric"))
+    setIs("RgP", "RgQ", coerce = function(from) new("RgQ", y = from@x), replace = function(from, value) from)
+    setClass("RgR", contains = "RgP")
+    setClass("RgN", contains = "numeric", representation(unit = "character"))
+    setClass("RgL", contains = c("list", "RgCell"))
+    setOldClass(c("rg_new", "rg_old"))
+    setClass("RgS", contains = "rg_new")
+    RgAccount <- setRefClass("RgAccount", fields = list(sum = "RgCell"), methods = list(add = function(x) sum + x))
+    setGeneric("rg_area", function(s) standardGeneric("rg_area"))
+    setMethod("rg_area", "RgCell", function(s) 1)
+  })
+  use <- quote({
+    is(1L, "RgCell"); is(factor("a"), "RgCell"); is(TRUE, "RgCell") # nolint
+    as(new("RgR", x = 1), "RgQ")
+    r <- new("RgR", x = 1)
+    as(r, "RgQ") <- new("RgQ", y = 2)
+    as(new("RgN", 1, unit = "m"), "RgCell")
+    lapply(list(1L, "a", new("RgN", 1), new("RgL", list())), rg_area)
+    RgAccount$new(sum = 1)$add(2)
+    as(1L, "RgCell")
+    library(stats4)
+    x <- "workspace"
+  })
+  keys <- function(use) {
+    callr::r(function(code, use) {
+      suppressMessages(eval(code, globalenv()))
+      eval(use, globalenv())
+      regatta:::key_parts(identity, list())[c("methods", "environments")]
+    }, list(code, use), libpath = .libPaths())
+  }
+  expect_identical(keys(use), keys(NULL))
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })

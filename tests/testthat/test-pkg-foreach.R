@@ -182,6 +182,31 @@ test_that("the parts of a long loop have random numbers, and places in a checkpo
   expect_identical(locked(), "changed")
 })
 
+test_that("a loop whose checkpoint is refused names the variables that have changed", {
+  local_backend(2)
+  run <- function(kept, loop) {
+    registerDoRegatta(2, kept)
+    tryCatch(loop(), regatta_error_checkpoint = conditionMessage)
+  }
+  a <- b <- 1
+  add <- function(i) i + b
+  exports <- list(NULL, "add", c("a", "b", "add"))
+  for (export in exports) {
+    kept <- par_control(seed = FALSE, checkpoint = file.path(withr::local_tempdir("loop-"), "run"))
+    loop <- function() foreach(i = 1:3, .combine = c, .export = export) %dopar% (add(i) + a)
+    a <- b <- 1
+    expect_identical(run(kept, loop), c(3, 4, 5))
+    expect_identical(suppressMessages(run(kept, loop)), c(3, 4, 5))
+    a <- 2
+    expect_match(run(kept, loop), "the variable `a` has changed", fixed = TRUE)
+    a <- 1
+    b <- 2
+    expect_match(run(kept, loop), "the variables? `(b|add)`.* ha(s|ve) changed")
+    b <- 1
+    expect_identical(suppressMessages(run(kept, loop)), c(3, 4, 5))
+  }
+})
+
 test_that("workers that do not inherit the session get variables and packages", {
   withr::local_preserve_seed()
   skip_on_cran()
