@@ -268,7 +268,7 @@ test_that("the checks of this file find what they look for", {
   expect_identical(misplaced_functions(root, text), "away() in R/a.R")
   expect_identical(broken_links(page, text), c("gone.md", "#nowhere"))
   expect_identical(
-    site_contents(c("a:", "- x", "b:", "- t: y", "  contents: [c,", "    d]", "  contents:", "  - e", "g:", "  - h"), "b"),
+    site_contents(c("a:", "- x", "b:", "- t:", "  contents: [c,", "    d]", "  contents:", "  - e", "g:", "  - h"), "b"),
     c("c", "d", "e")
   )
   expect_identical(
