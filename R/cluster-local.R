@@ -44,6 +44,9 @@ print.regatta_cluster <- function(x, ...) {
   invisible(x)
 }
 
+# Package parallel has the same for all clusters, but need not be loaded.
+`[.regatta_cluster` <- function(x, ...) structure(unclass(x)[...], class = class(x))
+
 # By parallel::stopCluster(). The workers of all who share the object.
 stopCluster.regatta_cluster <- function(cl = NULL) {
   state <- stand_state(cl)

@@ -339,6 +339,15 @@ test_that("what a call has changed in a worker between two maps stays, and the m
   expect_identical(there(), list(NULL, 7, "rg_called", TRUE, FALSE))
 })
 
+test_that("a part of a cluster is one where package parallel is not loaded", {
+  part <- fault_run(function() {
+    cl <- regatta::cluster_local(2L)
+    c(class(cl[2L]), regatta::cluster_status(cl[2L])$pid == regatta::cluster_status(cl)$pid[[2L]],
+      "parallel" %in% loadedNamespaces())
+  })$value
+  expect_identical(part, c("regatta_cluster", "SOCKcluster", "cluster", "TRUE", "FALSE"))
+})
+
 test_that("nothing is left behind", {
   end_servers()
   expect_no_detritus(detritus)

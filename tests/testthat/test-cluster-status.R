@@ -73,6 +73,7 @@ test_that("a call of this session on a cluster is seen in both ways", {
   file.create(gate)
   parallel::mccollect(copy)
   # Its element has ended, and nobody has asked for the value.
+  wait_until(!regatta:::stand_status(cl)$active)
   watched <- capture.output(last <- cluster_status(cl, watch = TRUE, interval = 0.01, until_idle = TRUE))
   expect_identical(last$element, c(NA_real_, NA))
   par_value(call)
