@@ -55,9 +55,10 @@ unsent_variable <- function(name) {
   if (!is.null(name)) {
     sprintf(paste(
       "`%s` is a variable of the session's workspace that was not sent to the worker: code that is looked at",
-      "before it runs does not show that it needs it. Give it to the function as an argument, name it in its code,",
-      "or send it to all workers by `parallel::clusterExport()`."
-    ), name)
+      "before it runs does not show that it needs it. Name it in the code of the function, as by `force(%s)`,",
+      "or give it to the function as a further argument, alone or in a list. `parallel::clusterExport()` does not",
+      "help: what workers have under the name of a variable of the session does not count in a call."
+    ), name, name)
   }
 }
 

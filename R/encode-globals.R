@@ -42,7 +42,8 @@ globals_asked <- function(code, env) {
     workspace <- variables_of(globalenv(), names)
     list(
       bytes = bytes, path = search_envs(), methods = methods_now(), types = vapply(workspace$values, typeof, ""),
-      lazy = workspace$lazy, active = workspace$active, found_by_class = workspace_methods(names)
+      lazy = workspace$lazy, active = workspace$active, found_by_class = workspace_methods(names),
+      named = options_naming()
     )
   }
 }
@@ -88,6 +89,7 @@ globals_find <- function(code, env) {
   }
   globals_push(found, code[!is_code])
   for (name in workspace_methods(workspace)) globals_add(found, name, globalenv())
+  globals_push(found, options_naming())
   registered <- registered_methods()
   for (method in registered) globals_scan(found, method$method, environment(method$method))
   globals_drain(found)
@@ -167,6 +169,9 @@ globals_scan <- function(found, x, env) {
   found$looks <- found$looks || used$looks
   if (used$dots) globals_dots(found, env)
 }
+
+# Options that name functions, which models call.
+options_naming <- function() list(getOption("contrasts"), getOption("na.action"))
 
 # Strings: sapply(x, "name") calls the function of that name.
 globals_words <- function(found, strings) {

@@ -589,9 +589,15 @@ outer_calls <- function() {
 unsent_name <- function(cnd) {
   names <- evaluator$unsent
   if (length(names) > 0L && length(cnd$message) == 1L) {
-    told <- c("object '%s' not found", "could not find function \"%s\"")
-    for (template in told) {
-      at <- match(cnd$message, sprintf(gettext(template, domain = "R"), names))
+    told <- function(template, ..., domain = "R") sprintf(gettext(template, domain = domain), ...)
+    messages <- list(
+      told("object '%s' not found", names), told("could not find function \"%s\"", names),
+      told("object '%s' of mode '%s' was not found", names, "function"), # get() with a mode, match.fun()
+      told("value for '%s' not found", names), # mget()
+      told("%s not found", sQuote(names), domain = "R-base") # dynGet()
+    )
+    for (each in messages) {
+      at <- match(cnd$message, each)
       if (!is.na(at)) return(names[[at]])
     }
   }

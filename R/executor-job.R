@@ -90,7 +90,7 @@ job_before <- function() {
 # returned with what job_reset() needs to know beside that.
 job_set <- function(job, undo = job_before()) {
   force(undo)
-  undo$search <- NULL
+  undo$search <- undo$hidden <- NULL
   is_set <- FALSE
   on.exit(if (!is_set) {
     job_reset(undo)
@@ -102,6 +102,7 @@ job_set <- function(job, undo = job_before()) {
   undo$search <- search_take()
   if (length(job$attached) > 0L) attach_list(job$attached, attached_values)
   workspace_set(job$variables, job$locked, job$active)
+  undo$hidden <- workspace_hide(job$unsent, undo$variables$lazy)
   methods_set(job$registered)
   session_options(job$settings$options)
   evaluator$unsent <- job$unsent
@@ -120,6 +121,7 @@ job_reset <- function(undo) {
     tables_restore(undo$tables),
     hooks_restore(undo$hooks),
     workspace_reset(undo$variables, undo$locked),
+    workspace_show(undo$hidden, undo$locked),
     rng_restore(undo$rng),
     restore_env(undo$env),
     options(mc.cores = undo$cores),
@@ -222,6 +224,28 @@ workspace_put <- function(values, active, locked, classes, env = globalenv()) {
   list2env(values[late & !names %in% active], envir = env)
   for (name in active) makeActiveBinding(name, values[[name]], env)
   for (name in intersect(locked, names)) lockBinding(name, env)
+}
+
+# Takes away what the worker has under names of the session's variables that were `unsent`: code that was not seen to
+# need one would go on with another value. workspace_reset() puts it back, but for what is not evaluated yet, `lazy`:
+# that is returned, for workspace_show().
+workspace_hide <- function(unsent, lazy, env = globalenv()) {
+  there <- ls(env, all.names = TRUE, sorted = FALSE)
+  hidden <- setdiff(there[there %in% unsent], ".Random.seed") # rng_use() sees to that
+  if (length(hidden) > 0L) {
+    late <- intersect(hidden, lazy)
+    taken <- .Call(ffi_variables_take, env, late)
+    rm(list = hidden, envir = env)
+    if (length(late) > 0L) list(names = late, taken = taken)
+  }
+}
+
+workspace_show <- function(hidden, locked, env = globalenv()) {
+  if (!is.null(hidden)) {
+    .Call(ffi_variables_put, env, hidden$names, hidden$taken)
+    for (name in intersect(locked, hidden$names)) lockBinding(name, env)
+    .Call(ffi_variables_drop, hidden$taken)
+  }
 }
 
 names_of_primitives <- function(names) {

@@ -146,7 +146,7 @@ test_that("names that R has, too, mean what they mean in the workspace, also whe
   expect_true(all(c("sd", "pi", "letters") %in% sent) && !"rg_farther" %in% sent)
   run <- function() par_lapply(1, function(i, f) f(many), first, .on = local_pool(), .control = unseeded)
   e <- expect_error(run(), class = "regatta_error_element")
-  expect_match(conditionMessage(e), "rg_farther.*clusterExport")
+  expect_match(conditionMessage(e), "force.rg_farther")
 })
 
 test_that("methods that a package has registered may register others when they are evaluated", {

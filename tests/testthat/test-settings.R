@@ -549,6 +549,82 @@ test_that("what code names by strings, or in a formula of another object, is sen
   }
 })
 
+test_that("what a worker has under a name of the session is not there in a call that was not sent the session's", {
+  variables <- c("rg_a1", "rg_active", "rg_fixed", "rg_late")
+  for (name in variables) assign(name, 2, globalenv())
+  withr::defer(suppressWarnings(rm(list = variables, envir = globalenv())))
+  assign("rg_call", function(i) get(paste0("rg_", i)), globalenv())
+  withr::defer(rm("rg_call", envir = globalenv()))
+  looks <- get("rg_call", globalenv())
+  environment(looks) <- globalenv()
+  programs <- cluster_local(1L, start = "parallel")
+  withr::defer(parallel::stopCluster(programs))
+  for (cl in list(places$local, places$psock, programs)) {
+    parallel::clusterEvalQ(cl, {
+      rg_a1 <- 1
+      makeActiveBinding("rg_active", function() 1, globalenv())
+      rg_fixed <- 1
+      lockBinding("rg_fixed", globalenv())
+      delayedAssign("rg_late", rg_own - 4)
+      rg_own <- 5
+      NULL
+    })
+    map <- function(X, FUN) par_lapply(X, FUN, .on = cl, .control = on_local())
+    for (again in 1:2) {
+      for (name in variables) {
+        cnd <- expect_error(map(sub("rg_", "", name), looks), class = "regatta_error_element")
+        expect_match(paste(cnd$body, collapse = "\n"), paste0("`", name, "` is a variable .* not sent"))
+      }
+      # What only the worker has is there, and what code is seen to need is the session's.
+      expect_identical(map("own", looks), list(5))
+      named <- function(i) list(force(rg_a1), get(paste0("rg_", i)))
+      environment(named) <- globalenv()
+      expect_identical(map("a1", named), list(list(2, 2)))
+    }
+    # Where the session has none it counts again, and is as it was.
+    rm(list = "rg_a1", envir = globalenv())
+    expect_identical(map("a1", looks), list(1))
+    assign("rg_a1", 2, globalenv())
+    here <- parallel::clusterEvalQ(cl, {
+      rg_own <- 6
+      list(
+        rg_a1, bindingIsActive("rg_active", globalenv()), bindingIsLocked("rg_fixed", globalenv()), rg_fixed,
+        bindingIsLocked("rg_a1", globalenv()), rg_late
+      )
+    })
+    expect_identical(here, list(list(1, TRUE, TRUE, 1, FALSE, 2)))
+    parallel::clusterEvalQ(cl, rm(list = ls(pattern = "^rg_"), envir = globalenv()))
+  }
+})
+
+test_that("functions that options name are sent, and what looks a variable up in any way says that it was not sent", {
+  in_workspace({
+    rg_contrasts <- function(n, ...) 2 * stats::contr.sum(n)
+    rg_rest <- function(object, ...) object[c(TRUE, FALSE), , drop = FALSE]
+    rg_models <- data.frame(u = c(1, 2, 4, 5, 7, 9), v = gl(3, 2), w = c(3, 1, 4, 1, 5, 9))
+    rg_everywhere(lapply(1:2, function(i) coef(lm(u ~ v, rg_models))))
+    rg_options <- options(contrasts = c("rg_contrasts", "contr.poly"))
+    rg_everywhere(lapply(1:2, function(i) coef(lm(u ~ v, rg_models))))
+    options(rg_options)
+    options(na.action = "rg_rest")
+    rg_everywhere(lapply(1:2, function(i) coef(lm(u ~ w, rg_models))))
+    options(rg_options)
+  })
+  withr::local_options(na.action = "na.omit")
+  assign("rg_z", function() 3, globalenv())
+  withr::defer(rm("rg_z", envir = globalenv()))
+  asks <- list(
+    function(i) get(paste0("rg_", "z"), mode = "function"), function(i) match.fun(paste0("rg_", "z")),
+    function(i) mget(paste0("rg_", "z"), envir = globalenv()), function(i) do.call(paste0("rg_", "z"), list()),
+    function(i) dynGet(paste0("rg_", "z"), inherits = TRUE)
+  )
+  for (ask in asks) {
+    environment(ask) <- globalenv()
+    cnd <- expect_error(par_lapply(1, ask, .on = places$local, .control = on_local()))
+    expect_match(paste(cnd$body, collapse = "\n"), "`rg_z` is .* not sent", label = deparse(body(ask)))
+  }
+})
+
 test_that("the words of code are found in functions of any class, and a step that fails keeps no other from its turn", {
   special <- structure(function(a = "default") list("inside", c = 1), class = "special")
   expect_setequal(setdiff(regatta:::words_of(special), ""), c("a", "default", "inside", "c"))
