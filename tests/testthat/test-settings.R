@@ -598,6 +598,7 @@ test_that("what a worker has under a name of the session is not there in a call 
 })
 
 test_that("functions that options name are sent, and what looks a variable up in any way says that it was not sent", {
+  withr::local_options(contrasts = getOption("contrasts"), na.action = "na.omit")
   in_workspace({
     rg_contrasts <- function(n, ...) 2 * stats::contr.sum(n)
     rg_rest <- function(object, ...) object[c(TRUE, FALSE), , drop = FALSE]
@@ -608,9 +609,7 @@ test_that("functions that options name are sent, and what looks a variable up in
     options(rg_options)
     options(na.action = "rg_rest")
     rg_everywhere(lapply(1:2, function(i) coef(lm(u ~ w, rg_models))))
-    options(rg_options)
   })
-  withr::local_options(na.action = "na.omit")
   assign("rg_z", function() 3, globalenv())
   withr::defer(rm("rg_z", envir = globalenv()))
   asks <- list(
