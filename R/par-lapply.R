@@ -46,7 +46,7 @@ map_list <- function(X, FUN, args, verb, call, on, control, names = base::names(
   if (n == 0L) {
     return(structure(list(), names = names))
   }
-  force_around(c(list(FUN, keyed$fun), args))
+  force_around(if (is.null(keyed)) FUN else keyed$fun, list(FUN, args, keyed$args, X))
   task <- list(
     verb = verb, call = call, n = n, names = names,
     loop = map_loop(X, FUN, args),

@@ -10,6 +10,7 @@ par_mapply <- function(FUN, ..., MoreArgs = NULL, SIMPLIFY = TRUE, USE.NAMES = T
   names <- if (USE.NAMES) mapply_names(dots, n)
   dots <- Map(as_mappable, dots, lengths)
   one <- mapply_element(FUN, dots, MoreArgs)
+  force_around(FUN, list(dots, MoreArgs))
   values <- map_list(
     seq_len(n), one, list(), "par_mapply", sys.call(), .on, .control, names = names,
     keyed = list(

@@ -21,6 +21,7 @@ par_reduce <- function(X, f, combine, init, ..., .on = getOption("regatta.on"),
     return(init)
   }
   .control$priority <- NULL
+  force_around(f, list(combine, args, X))
   folded <- map_list(
     starts, fold_part(X, f, combine, size, missing(init)), args, "par_reduce", sys.call(), .on, .control,
     names = part_names(starts, size, n), keyed = NULL

@@ -65,7 +65,7 @@ shm_type_of <- function(x, y) {
 part_function <- function(`*f*`, `*x*`, ...) {
   f <- `*f*`
   x <- `*x*`
-  list(...) # forced as well
+  force_around(`*f*`, list(...)) # which are forced as well
   shm_plain <- shm_plain
   from_base(
     if (is.null(x)) function(range) f(range, ...) else function(range) f(shm_plain(x)[range], ...)
@@ -73,7 +73,7 @@ part_function <- function(`*f*`, `*x*`, ...) {
 }
 
 part_function2 <- function(f, x, y, ...) {
-  force(f)
+  force_around(f, list(...))
   force(x)
   list(...)
   shm_plain <- shm_plain

@@ -8,7 +8,7 @@ par_stream <- function(X, f, ..., ahead = "256MB", .on = getOption("regatta.on")
   check_code(f)
   args <- further_arguments(...)
   check_dots(args, f, "f")
-  force_around(c(list(f), args))
+  force_around(f, list(args, X))
   stream_new(X, f, args, "par_stream", sys.call(), check_bytes(ahead, "ahead"), .on, .control, keyed_by(X, f, args))
 }
 

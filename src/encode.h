@@ -64,6 +64,10 @@ SEXP ffi_encode_hold(SEXP envs, SEXP known);
    `most`. */
 SEXP ffi_encode_bounded(SEXP x, SEXP most);
 
+/* encode-code.c */
+SEXP ffi_encode_code(SEXP objects, SEXP most);
+SEXP ffi_encode_code_words(SEXP code);
+
 /* encode-names.c */
 SEXP ffi_encode_names(SEXP streams, SEXP names);
 SEXP ffi_encode_table(SEXP names);

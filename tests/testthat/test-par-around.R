@@ -42,6 +42,98 @@ test_that("an argument that nobody has used yet has one value for all elements, 
   }
 })
 
+test_that("it is found wherever code leads to it: objects of functions, formulas, calls, environments, elements", {
+  withr::local_preserve_seed()
+  data <- data.frame(u = 1:8, v = c(2, 1, 4, 3, 6, 5, 8, 7))
+  object <- function(mu) list(name = "prior", inner = list(mean = function() mu))
+  holder <- function(mu) environment()
+  marked <- function(mu) structure(1, by = function() mu)
+  slot <- function(mu) methods::new("rg_around", f = function() mu)
+  methods::setClass("rg_around", representation(f = "function"), where = globalenv())
+  withr::defer(methods::removeClass("rg_around", where = globalenv()))
+  slowly <- function(i) Sys.sleep(0.02)
+  cases <- list(
+    function(verb, more) {
+      prior <- object(runif(1))
+      verb(1:4, function(i) {
+        slowly(i)
+        prior$inner$mean()
+      })
+    },
+    function(verb, more) verb(1:4, function(i, of) of$inner$mean() + 0 * slowly(i), object(runif(1))),
+    function(verb, more) verb(rep(list(object(runif(1))), 4), function(of) of$inner$mean() + 0 * slowly(1)),
+    function(verb, more) {
+      fit <- function(x) {
+        model <- v ~ x
+        verb(1:4, function(i) {
+          slowly(i)
+          stats::coef(stats::lm(model, data))[["x"]]
+        })
+      }
+      fit(runif(8))
+    },
+    function(verb, more) {
+      fit <- function(w) {
+        model <- quote(stats::coef(stats::lm(v ~ u, data, weights = w))[["u"]])
+        verb(1:4, function(i) {
+          slowly(i)
+          eval(model)
+        })
+      }
+      fit(runif(8))
+    },
+    function(verb, more) {
+      held <- holder(runif(1))
+      verb(1:4, function(i) {
+        slowly(i)
+        held[["mu"]]
+      })
+    },
+    function(verb, more) {
+      by_name <- function(mu) verb(1:4, function(i) {
+        slowly(i)
+        get("mu")
+      })
+      by_name(runif(1))
+    },
+    function(verb, more) {
+      with_mark <- marked(runif(1))
+      verb(1:4, function(i) attr(with_mark, "by")() + 0 * slowly(i))
+    },
+    function(verb, more) {
+      with_slot <- slot(runif(1))
+      verb(1:4, function(i) with_slot@f() + 0 * slowly(i))
+    }
+  )
+  for (case in cases) {
+    set.seed(5)
+    expected <- case(function(...) unlist(lapply(...)))
+    got <- on_all(function(on) {
+      set.seed(5)
+      case(function(X, FUN, ...) unlist(par_lapply(X, FUN, ..., .on = on, .control = settings)))
+    })
+    expect_identical(unname(got), rep(list(expected), 3L))
+  }
+  verbs <- list(
+    function(f, on) unlist(par_mapply(function(i, g) g() + 0 * i, 1:4, list(f), .on = on, .control = settings)),
+    function(f, on) par_vapply(1:4, function(i) f$mean(), 1, .on = on, .control = settings),
+    function(f, on) par_reduce(1:4, function(i) f$mean(), `+`, .on = on, .control = par_control(progress = FALSE)),
+    function(f, on) shm_fill(4, function(range) rep(f$mean(), length(range)), .on = on, .control = settings)[]
+  )
+  mean_of <- function(mu) list(mean = function() mu)
+  for (k in seq_along(verbs)) {
+    got <- on_all(function(on) {
+      set.seed(5)
+      made <- mean_of(runif(1))
+      verbs[[k]](if (k == 1L) made$mean else made, on)
+    })
+    expect_identical(got[["forks"]], got[["one"]])
+    expect_identical(got[["pool"]], got[["one"]])
+    set.seed(5)
+    expect_identical(unique(as.numeric(got[["one"]]) / if (k == 3L) 4 else 1), runif(1))
+  }
+})
+
 test_that("it is evaluated once, with its warnings, and what fails fails where it is used", {
   withr::local_preserve_seed()
   count <- 0

@@ -1,0 +1,114 @@
+#include <string.h>
+
+#include "call-r.h"
+#include "encode.h"
+
+/* Code that stands in values: functions, language and environments, in lists and attributes as well. */
+
+typedef struct {
+  SEXP found; /* list */
+  double *address;
+  R_xlen_t count, most;
+} code_look;
+
+enum { CODE_DEEPEST = 50, WORDS_DEEPEST = 500 };
+
+/* Attributes of data that hold no code. */
+static int is_plain(const char *name) {
+  static const char *const plain[] = {"names",  "dim",  "dimnames", "class",       "levels",     "row.names", "tsp",
+                                      "srcref", "srcfile", "comment", "wholeSrcref", ".Environment"};
+  for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
+    if (strcmp(name, plain[i]) == 0) return 1;
+  }
+  return 0;
+}
+
+/* What calls and streams hold is the run's, and clusters are not sent. */
+static int is_ours(SEXP x) {
+  return Rf_isObject(x) &&
+         (Rf_inherits(x, "regatta_call") || Rf_inherits(x, "regatta_stream") || Rf_inherits(x, "cluster"));
+}
+
+static void look_at_code(code_look *look, SEXP x, int depth);
+
+static void look_at_attributes(code_look *look, SEXP x, int depth) {
+  SEXP attributes = PROTECT(rg_attributes(x));
+  SEXP names = PROTECT(Rf_getAttrib(attributes, R_NamesSymbol));
+  for (R_xlen_t i = 0; i < Rf_xlength(attributes); i++) {
+    if (!is_plain(CHAR(STRING_ELT(names, i)))) look_at_code(look, VECTOR_ELT(attributes, i), depth + 1);
+  }
+  UNPROTECT(2);
+}
+
+static void look_at_code(code_look *look, SEXP x, int depth) {
+  if (look->count == look->most || depth > CODE_DEEPEST || is_ours(x)) return;
+  switch (TYPEOF(x)) {
+    case CLOSXP:
+    case LANGSXP:
+    case ENVSXP:
+      look->address[look->count] = (double)(uintptr_t)x;
+      SET_VECTOR_ELT(look->found, look->count++, x);
+      if (TYPEOF(x) != ENVSXP || Rf_isObject(x)) look_at_attributes(look, x, depth);
+      return;
+    case VECSXP:
+    case EXPRSXP:
+      if (ALTREP(x)) return;
+      for (R_xlen_t i = 0; i < XLENGTH(x); i++) look_at_code(look, VECTOR_ELT(x, i), depth + 1);
+      look_at_attributes(look, x, depth);
+      return;
+    default:
+      if (Rf_isObject(x)) look_at_attributes(look, x, depth);
+  }
+}
+
+/* list(code, address) of at most so many in the list `objects`. Addresses tell which are the same. */
+SEXP ffi_encode_code(SEXP objects, SEXP most) {
+  code_look look = {.most = (R_xlen_t)Rf_asReal(most)};
+  look.found = PROTECT(Rf_allocVector(VECSXP, look.most));
+  SEXP address = PROTECT(Rf_allocVector(REALSXP, look.most));
+  look.address = REAL(address);
+  look_at_code(&look, objects, 0);
+  SEXP told = PROTECT(Rf_allocVector(VECSXP, 2));
+  SET_VECTOR_ELT(told, 0, Rf_xlengthgets(look.found, look.count));
+  SET_VECTOR_ELT(told, 1, Rf_xlengthgets(address, look.count));
+  const char *const names[] = {"code", "address"};
+  SEXP labels = PROTECT(Rf_allocVector(STRSXP, 2));
+  for (int i = 0; i < 2; i++) SET_STRING_ELT(labels, i, Rf_mkChar(names[i]));
+  Rf_setAttrib(told, R_NamesSymbol, labels);
+  UNPROTECT(4);
+  return told;
+}
+
+/* `words`, if it is not R_NilValue, has room for all of them; how many there are. */
+static R_xlen_t take_words(SEXP code, SEXP words, R_xlen_t count, int depth) {
+  if (depth > WORDS_DEEPEST) return count;
+  switch (TYPEOF(code)) {
+    case SYMSXP:
+      if (code != R_MissingArg && LENGTH(PRINTNAME(code)) > 0) {
+        if (words != R_NilValue) SET_STRING_ELT(words, count, PRINTNAME(code));
+        count++;
+      }
+      return count;
+    case STRSXP:
+      if (XLENGTH(code) == 1 && STRING_ELT(code, 0) != NA_STRING && LENGTH(STRING_ELT(code, 0)) > 0) {
+        if (words != R_NilValue) SET_STRING_ELT(words, count, STRING_ELT(code, 0));
+        count++;
+      }
+      return count;
+    case LANGSXP:
+    case LISTSXP:
+      for (SEXP rest = code; rest != R_NilValue; rest = CDR(rest)) {
+        count = take_words(CAR(rest), words, count, depth + 1);
+      }
+      return count;
+    default: return count;
+  }
+}
+
+/* Names in code, and strings that may be names; one may be there several times. */
+SEXP ffi_encode_code_words(SEXP code) {
+  SEXP words = PROTECT(Rf_allocVector(STRSXP, take_words(code, R_NilValue, 0, 0)));
+  take_words(code, words, 0, 0);
+  UNPROTECT(1);
+  return words;
+}
