@@ -52,6 +52,7 @@ test_that("it is found wherever code leads to it: objects of functions, formulas
   methods::setClass("rg_around", representation(f = "function"), where = globalenv())
   withr::defer(methods::removeClass("rg_around", where = globalenv()))
   slowly <- function(i) Sys.sleep(0.02)
+  registerS3method("names", "rg_no_names", function(x) NULL)
   cases <- list(
     function(verb, more) {
       prior <- object(runif(1))
@@ -87,6 +88,13 @@ test_that("it is found wherever code leads to it: objects of functions, formulas
       verb(1:4, function(i) {
         slowly(i)
         held[["mu"]]
+      })
+    },
+    function(verb, more) {
+      held <- structure(holder(runif(1)), class = "rg_no_names")
+      verb(1:4, function(i) {
+        slowly(i)
+        get("mu", held)
       })
     },
     function(verb, more) {
