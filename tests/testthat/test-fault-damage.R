@@ -1,7 +1,7 @@
 detritus <- detritus_snapshot()
 
 # Writes where it should not: over the ring of the one worker of a run, its counters included. The
-# control block is the shared mapping without a name that begins with the number of workers and ends
+# control block is the shared mapping of that name that begins with the number of workers and ends
 # with the ring; what may go with it is the end of the text before that.
 damage <- compiled_once(function(env) {
   fault_compile(c(
@@ -17,7 +17,7 @@ damage <- compiled_once(function(env) {
     "    unsigned long from, to;",
     "    char rights[8];",
     "    if (sscanf(line, \"%lx-%lx %7s\", &from, &to, rights) != 3) continue;",
-    "    if (strcmp(rights, \"rw-s\") != 0 || !strstr(line, \"/dev/zero\")) continue;",
+    "    if (strcmp(rights, \"rw-s\") != 0 || !strstr(line, \"regatta-run\")) continue;",
     "    if (to - from <= (1 << 20) || *(int32_t *)from != 1) continue;",
     "    memset((char *)to - (1 << 20) - 4096 - 128, 0xff, (1 << 20) + 4096 + 128);",
     "    *found += 1;",
@@ -71,7 +71,7 @@ scribble <- function(frame = parent.frame()) {
     "  }",
     "  fclose(maps);",
     "}",
-    "void write_over(char **text, int *found) { each(\"/dev/zero\", text[0], found); }",
+    "void write_over(char **text, int *found) { each(\"regatta-run\", text[0], found); }",
     "void write_over_end(int *found) { each(\"regatta-spans\", NULL, found); }"
   ), "scribble", env = frame)
 }

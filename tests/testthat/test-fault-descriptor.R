@@ -112,7 +112,7 @@ test_that("workers of one run hold nothing of another that is under way", {
   skip_unless_linux()
   held <- function() {
     links <- Sys.readlink(list.files("/proc/self/fd", full.names = TRUE))
-    maps <- grep("/dev/zero", readLines("/proc/self/maps"), value = TRUE)
+    maps <- grep("/dev/zero|regatta-run", readLines("/proc/self/maps"), value = TRUE)
     c(grep("^pipe:|pidfd|regatta-run|regatta-code", links, value = TRUE), sub("^[^ ]+ +[^ ]+ +", "", maps))
   }
   of_run <- function(before) setdiff(held()[!grepl("pidfd", held())], before)

@@ -18,7 +18,7 @@ queue_code <- function(frame = parent.frame()) {
     "    unsigned long from, to;",
     "    char rights[8];",
     "    if (sscanf(line, \"%lx-%lx %7s\", &from, &to, rights) != 3) continue;",
-    "    if (strcmp(rights, \"rw-s\") != 0 || !strstr(line, \"/dev/zero\")) continue;",
+    "    if (strcmp(rights, \"rw-s\") != 0 || !strstr(line, \"regatta-run\")) continue;",
     "    if (to - from <= (2 << 20) || *(int32_t *)from != 2) continue;",
     "    found = (char *)from;",
     "  }",
