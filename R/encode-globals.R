@@ -357,7 +357,7 @@ marks_of_data <- c(
 )
 
 globals_variables <- function(env) {
-  found <- variables_of(env, ls(env, all.names = TRUE, sorted = FALSE))
+  found <- variables_of(env, ls(envir = env, all.names = TRUE, sorted = FALSE))
   found$values[found$lazy] <- lapply(found$values[found$lazy], function(code) {
     structure(call("~", code), class = "formula", .Environment = env)
   })

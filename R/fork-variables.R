@@ -43,7 +43,7 @@ is_lasting <- function(frame) {
 # Not the state of the generator of random numbers, which the run sets, and `...`, which is never assigned.
 frame_names <- function(frame) {
   # An object may have a method for names().
-  names <- if (is.object(frame)) ls(frame, all.names = TRUE, sorted = FALSE) else names(frame)
+  names <- if (is.object(frame)) ls(envir = frame, all.names = TRUE, sorted = FALSE) else names(frame)
   names[!names %in% c(".Random.seed", "...")]
 }
 

@@ -155,7 +155,7 @@ key_whole <- function(env, seen) {
 # What is not evaluated yet is not evaluated for this, and active bindings are their functions. An object of a reference
 # class holds those of its methods that were called: they are of its class.
 key_variables <- function(env) {
-  names <- ls(env, all.names = TRUE)
+  names <- ls(envir = env, all.names = TRUE)
   if (".refClassDef" %in% names) names <- intersect(names, names(env[[".refClassDef"]]@fieldClasses))
   key_named(env, names)
 }

@@ -114,7 +114,7 @@ search_passes <- 100L
 search_methods <- function(search) {
   places <- if (search$of_call) search$places[-1L] else search$places[-seq_along(search$start$places)]
   for (place in places) {
-    dotted <- ls(place, all.names = TRUE, pattern = ".[.].", sorted = FALSE)
+    dotted <- ls(envir = place, all.names = TRUE, pattern = ".[.].", sorted = FALSE)
     names <- Filter(function(name) has_function(place, name), dotted)
     search$found[search$names %in% workspace_methods(names, place)] <- TRUE
   }

@@ -104,7 +104,7 @@ test_that("what of packages code may need is looked for anew when it, or what is
   bytes <- function(x) list(serialize(x, NULL, xdr = FALSE))
   streams <- bytes("rg_one")
   expect_answer(streams <- bytes("conn_id"))
-  expect_true(ask()$connections)
+  expect_true(ask()$bound)
   streams <- bytes(c("bs", "rg_two"))
   withr::defer(detach("package:splines"))
   expect_answer(library(splines))

@@ -91,7 +91,7 @@ test_that("it is found wherever code leads to it: objects of functions, formulas
       })
     },
     function(verb, more) {
-      held <- structure(holder(runif(1)), class = "rg_no_names")
+      held <- structure(holder(runif(1)), class = c("rg_no_names", "error"))
       verb(1:4, function(i) {
         slowly(i)
         get("mu", held)
