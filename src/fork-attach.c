@@ -121,7 +121,7 @@ static int is_as_good_as_gone(const rg_slot *slot) {
 static const int64_t LEAVE_NS = (int64_t)10 * 1000000000, HURRY_NS = (int64_t)1000000000;
 
 void rg_fork_detach(rg_pool *pool, int hurry) {
-  const int64_t since = rg_clock_now(), until = since + (hurry ? HURRY_NS : LEAVE_NS);
+  rg_patience patience = rg_patience_of(hurry ? HURRY_NS : LEAVE_NS);
   int left;
   if (pool->stand->stopped) return;
   atomic_store(&pool->control->shared->over, 1);
@@ -144,5 +144,5 @@ void rg_fork_detach(rg_pool *pool, int hurry) {
       }
     }
     if (left > 0) sleep_for_leavers(pool, 50);
-  } while (left > 0 && rg_clock_now() < rg_interrupt_limit(until, since));
+  } while (left > 0 && !rg_patience_is_over(&patience));
 }

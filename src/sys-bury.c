@@ -13,7 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sys-clock.h"
 #include "sys-interrupt.h"
 #include "sys-process.h"
 
@@ -84,7 +83,7 @@ int rg_bury_later(const pid_t *pids, int count) {
 int rg_bury_count(void) { return atomic_load(&buried.owner) == getpid() ? atomic_load(&buried.left) : 0; }
 
 void rg_bury_wait(int64_t ms) {
-  const int64_t since = rg_clock_now(), until = since + ms * 1000000;
+  rg_patience patience = rg_patience_of(ms * 1000000);
   const struct timespec pause = {0, 200000};
-  while (rg_bury_count() > 0 && rg_clock_now() < rg_interrupt_limit(until, since)) nanosleep(&pause, NULL);
+  while (rg_bury_count() > 0 && !rg_patience_is_over(&patience)) nanosleep(&pause, NULL);
 }

@@ -7,7 +7,7 @@
 #include "sys-clock.h"
 
 static const int64_t GRACE_NS = (int64_t)1000000000;
-enum { SLICE_MS = 200 };
+enum { SLICE_MS = 200, LOOK_NS = 100000000 };
 
 static int depth, installed;
 static struct sigaction before;
@@ -42,6 +42,18 @@ int64_t rg_interrupt_limit(int64_t until, int64_t since) {
   if (depth == 0 || at == 0) return until;
   int64_t limit = (at > since ? at : since) + GRACE_NS;
   return limit < until ? limit : until;
+}
+
+rg_patience rg_patience_of(int64_t ns) {
+  const int64_t now = rg_clock_now();
+  return (rg_patience){ns, now, now};
+}
+
+int rg_patience_is_over(rg_patience *patience) {
+  const int64_t now = rg_clock_now(), passed = now - patience->looked;
+  patience->left -= passed < LOOK_NS ? passed : LOOK_NS;
+  patience->looked = now;
+  return patience->left <= 0 || now >= rg_interrupt_limit(INT64_MAX, patience->since);
 }
 
 int rg_interrupt_slice(int64_t ms) {

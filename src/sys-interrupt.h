@@ -17,6 +17,17 @@ void rg_interrupt_end(void);
    beginning of the wait, if that was later) if it is earlier. Times are those of rg_clock_now(). */
 int64_t rg_interrupt_limit(int64_t until, int64_t since);
 
+/* A wait with an end: the nanoseconds that are left of it. Between two looks no more than a tenth of a second counts: what
+   takes longer may be a pause of the whole machine, in which nobody has got on. */
+typedef struct {
+  int64_t left, looked, since;
+} rg_patience;
+
+rg_patience rg_patience_of(int64_t ns);
+
+/* Another look; Ctrl-C makes the wait short, as above. */
+int rg_patience_is_over(rg_patience *patience);
+
 /* How many milliseconds to sleep, of those wanted, before the limit is asked for again: the signal may be
    taken by another thread, and wakes this one only at the end of the sleep. */
 int rg_interrupt_slice(int64_t ms);

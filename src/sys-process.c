@@ -20,7 +20,6 @@
 #include <sys/prctl.h>
 #endif
 
-#include "sys-clock.h"
 #include "sys-fd.h"
 #include "sys-interrupt.h"
 
@@ -104,10 +103,10 @@ int rg_process_collect(pid_t pid, rg_process_end *end) {
 }
 
 int rg_process_collect_within(pid_t pid, int64_t ms, rg_process_end *end) {
-  const int64_t since = rg_clock_now(), until = since + ms * 1000000;
+  rg_patience patience = rg_patience_of(ms * 1000000);
   struct timespec pause = {0, 50000};
   while (!rg_process_collect(pid, end)) {
-    if (rg_clock_now() >= rg_interrupt_limit(until, since)) return 0;
+    if (rg_patience_is_over(&patience)) return 0;
     nanosleep(&pause, NULL);
     if (pause.tv_nsec < 2000000) pause.tv_nsec *= 2;
   }
@@ -287,9 +286,9 @@ int rg_process_children_came(const rg_process_children *before) {
 /* Orphans that a killed one leaves are found by the next look. */
 void rg_process_children_end(const rg_process_children *before) {
   const struct timespec pause = {0, 1000000};
-  const int64_t until = rg_clock_now() + (int64_t)3000000000;
+  rg_patience patience = rg_patience_of((int64_t)3000000000);
   int left = 1;
-  while (left && rg_clock_now() < until) {
+  while (left && !rg_patience_is_over(&patience)) {
     pid_list list = {NULL, 0, 0};
     list_new(before, &list);
     left = list.used;

@@ -61,6 +61,17 @@ TEST(waiting_for_what_does_not_end_has_a_limit) {
   wait_for_all();
 }
 
+TEST(a_pause_of_the_machine_is_no_time_that_was_waited) {
+  const struct timespec pause = {0, 400000000};
+  rg_patience patience = rg_patience_of(300 * (int64_t)1000000);
+  nanosleep(&pause, NULL);
+  CHECK(!rg_patience_is_over(&patience));
+  nanosleep(&pause, NULL);
+  CHECK(!rg_patience_is_over(&patience));
+  nanosleep(&pause, NULL);
+  CHECK(rg_patience_is_over(&patience)); /* it has an end nevertheless */
+}
+
 TEST(ctrl_c_shortens_the_wait_for_what_does_not_end) {
   struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
   pid_t pid = sleeper();
