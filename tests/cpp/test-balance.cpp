@@ -207,7 +207,7 @@ TEST(set_error_lets_no_further_unit_begin) {
 TEST(the_main_thread_hears_of_an_interrupt_within_one_dear_unit) {
   for (std::size_t threads : {1U, 2U}) {
     fake_host::interrupt = false;
-    std::atomic<int> begun(0);
+    std::atomic<int> begun(0), late(0);
     bool interrupted = false;
     // Long enough before, for what makes it look up to be there.
     const int warm = 3000000;
@@ -217,6 +217,8 @@ TEST(the_main_thread_hears_of_an_interrupt_within_one_dear_unit) {
           regatta::detail::pause_cpu();
           return;
         }
+        // Others may begin many while the system holds the main thread up.
+        if (regatta::onMainThread()) late += fake_host::interrupt.load();
         if (++begun == 2) fake_host::interrupt = true;
         sleep_ms(100.0);
       }, threads);
@@ -224,7 +226,7 @@ TEST(the_main_thread_hears_of_an_interrupt_within_one_dear_unit) {
       interrupted = true;
     }
     CHECK(interrupted);
-    CHECK(begun.load() <= 2 + 3 * static_cast<int>(threads));
+    CHECK(late.load() <= 1);
   }
 }
 

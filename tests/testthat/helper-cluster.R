@@ -1,3 +1,7 @@
+# Package parallel draws the port of a session when it is loaded, one of a thousand: of sessions that start clusters at
+# the same time two would have the same one now and then. Those that run at the same time have other numbers.
+if (!nzchar(Sys.getenv("R_PARALLEL_PORT"))) Sys.setenv(R_PARALLEL_PORT = 10000L + Sys.getpid() %% 20000L)
+
 # A cluster of parallel that is stopped at the end of the caller and that has gone when it is.
 # `wrap` is a command that is put before Rscript on the nodes.
 local_cluster <- function(n = 2L, wrap = NULL, frame = parent.frame()) {
@@ -65,6 +69,18 @@ local_function <- function(name, fun, frame = parent.frame()) {
 on_cluster <- function(...) {
   par_control(progress = FALSE, dump = "no", seed = 1L, ...)
 }
+
+# An element reaches a limit no sooner than `begun(index)` is TRUE, to the end of the caller: what it is to have started by
+# then takes as long as the machine needs.
+limits_from <- function(begun, frame = parent.frame()) {
+  used <- regatta:::limits_used
+  local_function("limits_used", function(run, w, now) {
+    if (begun(now$element[[w]])) used(run, w, now) else c(timeout = 0, cpu_timeout = 0, memory = 0)
+  }, frame)
+}
+
+# Whether the files are there and have been written to.
+all_written <- function(...) all(file.size(file.path(...)) > 0) %in% TRUE
 
 # A node of a busy machine may need more time to end an element that is interrupted than it is given.
 patient_limits <- function(frame = parent.frame()) {

@@ -174,7 +174,9 @@ detritus_new_resources <- function(snapshot) {
   now <- detritus_resources()
   found <- lapply(names(now), function(kind) {
     before <- snapshot$resources[[kind]]
-    fresh <- now[[kind]][!paste(names(now[[kind]]), now[[kind]]) %in% paste(names(before), before)]
+    # A process is the same one whatever it is at.
+    key <- function(found) if (kind == "child process") names(found) else paste(names(found), found)
+    fresh <- now[[kind]][!key(now[[kind]]) %in% key(before)]
     if (length(fresh) == 0L) return(NULL)
     same <- names(fresh) == fresh
     sprintf("%s %s", kind, ifelse(same, fresh, sprintf("%s (%s)", names(fresh), fresh)))

@@ -22,9 +22,7 @@ local_sshd <- function(frame = parent.frame(), wrap = character()) {
   }
   file.copy(at("user_key.pub"), at("authorized_keys"))
   dir.create("/run/sshd", showWarnings = FALSE)
-  server <- socket_server()
-  port <- socket_port(server)
-  close(server)
+  port <- free_ports()
   writeLines(c(
     paste("Port", port), "ListenAddress 127.0.0.1", paste("HostKey", at("host_key")),
     paste("AuthorizedKeysFile", at("authorized_keys")), "PasswordAuthentication no",
@@ -200,11 +198,7 @@ local_slurm <- function(frame = parent.frame()) {
   withr::defer(system2("rm", c("-rf", base)), envir = frame) # unlink() leaves the socket of munge
   for (name in c("state", "spool", "log")) dir.create(file.path(base, name))
   system2("install", c("-d", "-o", "munge", "-g", "munge", "-m", "0711", file.path(base, "mg")))
-  ports <- vapply(1:4, function(i) {
-    server <- socket_server()
-    on.exit(close(server))
-    socket_port(server)
-  }, 0L)
+  ports <- free_ports(4L)
   host <- sub("[.].*$", "", Sys.info()[["nodename"]])
   node <- "NodeName=n%d NodeHostname=%s NodeAddr=127.0.0.1 Port=%d CPUs=2 RealMemory=500 State=UNKNOWN"
   writeLines(c(

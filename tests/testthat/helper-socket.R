@@ -1,3 +1,10 @@
+# Ports of this machine that nobody listens at.
+free_ports <- function(n = 1L) {
+  servers <- lapply(seq_len(n), function(i) socket_server())
+  on.exit(for (server in servers) close(server))
+  vapply(servers, socket_port, 0L)
+}
+
 # A server and both ends of a connection to it, closed at the end of the caller.
 local_sockets <- function(timeout = 20, blocking = TRUE, frame = parent.frame(), ...) {
   server <- socket_server(timeout = timeout * slowness(), ...)

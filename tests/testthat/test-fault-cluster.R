@@ -395,6 +395,7 @@ test_that("the death of a node is seen although a program of it holds the socket
     if (i == 1) system(sprintf("echo $$ >> %s; exec env -u REGATTA_RUN sleep 300", shQuote(sleepers)))
     i
   }
+  limits_from(function(i) i == 1 && all_written(sleepers) && proc_line(readLines(sleepers), "comm") == "sleep")
   got <- suppressWarnings(
     par_lapply(1:3, f, .on = cl, .control = on_cluster(timeout = 0.5, errors = "collect"))
   )

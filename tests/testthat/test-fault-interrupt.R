@@ -231,7 +231,8 @@ test_that("one Ctrl-C ends each wait for others, and the session can go on", {
 
 test_that("an element is interrupted though the session ignores SIGINT, as a job in the background of a script", {
   skip_unless_linux()
-  got <- fault_run(function() {
+  got <- fault_run(function(patient_limits) {
+    patient_limits()
     ended <- tempfile()
     endless <- function(i, ended) {
       on.exit(cat(i, "\n", file = ended, append = TRUE))
@@ -247,7 +248,7 @@ test_that("an element is interrupted though the session ignores SIGINT, as a job
     after <- parallel::clusterCall(cl, Sys.getpid)
     parallel::stopCluster(cl)
     list(ended = scan(ended, 0L, quiet = TRUE), same_node = identical(before, after))
-  }, wrap = c("sh", "-c", "trap '' INT; exec \"$@\"", "sh"))$value
+  }, list(patient_limits), wrap = c("sh", "-c", "trap '' INT; exec \"$@\"", "sh"))$value
   expect_identical(got, list(ended = c(1L, 2L, 1L, 2L), same_node = TRUE))
 })
 

@@ -39,6 +39,7 @@ test_that("grandchildren go with a run that an error cancels", {
 test_that("grandchildren go with an element that is killed for its time", {
   skip_unless_linux()
   dir <- withr::local_tempdir()
+  limits_from(function(i) i == 1 && all_written(dir, "sleeper.1"))
   got <- suppressWarnings(par_lapply(1:2, function(i) {
     if (i == 1L) {
       start_sleeper(dir, i)
@@ -53,6 +54,7 @@ test_that("grandchildren go with an element that is killed for its time", {
 test_that("a command that an element waits for is ended with it", {
   skip_unless_linux()
   dir <- withr::local_tempdir()
+  limits_from(function(i) i == 1 && all_written(dir, "sleeper.1"))
   got <- suppressWarnings(par_lapply(1:2, function(i) {
     if (i == 1L) system(sprintf("echo $$ > '%s/sleeper.1'; exec sleep 300", dir))
     i
@@ -93,6 +95,7 @@ expect_ends_programs_of_elements <- function(cl) {
   kept <- withr::local_tempdir()
   parallel::clusterCall(cl, start_sleeper, kept, 1L)
   withr::defer(for (pid in sleepers(kept)) tools::pskill(pid, tools::SIGKILL))
+  limits_from(function(i) i == 1 && all_written(dir, c("sleeper.1", "sleeper.daemon")))
   got <- suppressWarnings(par_lapply(1:2, function(i) {
     start_sleeper(dir, i)
     system(sprintf("setsid sh -c 'echo $$ > %s/sleeper.daemon; exec sleep 300' > /dev/null 2>&1 &", dir))

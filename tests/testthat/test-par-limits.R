@@ -195,11 +195,7 @@ test_that("an element over its memory is ended and marked, and the rest go on", 
   got <- collect(1:4, function(i) {
     if (i == 2L) {
       held <- list()
-      for (k in 1:600) {
-        held[[k]] <- stats::runif(5e5)
-        Sys.sleep(0.002)
-      }
-      return(length(held))
+      repeat if (length(held) < 100L) held[[length(held) + 1L]] <- stats::runif(5e5) else Sys.sleep(0.01)
     }
     i
   }, memory = "300MB")

@@ -93,6 +93,7 @@ test_that("an interrupt while a call is looked at ends it and rejects its promis
   ended <- tryCatch(promise_watch(handle, stop, function(e) rejected <<- e), interrupt = function(i) "interrupted")
   expect_identical(ended, "interrupted")
   expect_s3_class(rejected, "regatta_error_lost")
+  wait_until(!pid %in% names(detritus_children()))
   expect_false(pid %in% names(detritus_children()))
 })
 

@@ -146,22 +146,28 @@ test_that("a wait in one process ends by a post in another", {
 
 test_that("waits can be interrupted", {
   skip_unless_linux()
-  got <- fault_run(function(name) {
+  session <- local_session(function(name) {
     sem <- sem_open(name, create = TRUE)
     sem_unlink(name)
     id <- semv_open(0)
     interrupted <- function(code) {
-      system(sprintf("(sleep 0.3; kill -INT %d) &", Sys.getpid()))
-      tryCatch({
+      tryCatch(allowInterrupts({
+        cat("waits\n")
         code
         FALSE
-      }, interrupt = function(e) TRUE)
+      }), interrupt = function(e) TRUE)
     }
-    got <- c(interrupted(sem_wait(sem)), interrupted(semv_wait(id)))
+    got <- suspendInterrupts(c(interrupted(sem_wait(sem)), interrupted(semv_wait(id))))
     semv_unlink(id)
     got
-  }, list(name = new_name()))$value
-  expect_identical(got, c(TRUE, TRUE))
+  }, list(name = new_name()))
+  pid <- session$process$get_pid()
+  for (times in 1:2) {
+    fault_wait_line(session, "waits", times = times)
+    wait_until(is_resting(pid))
+    tools::pskill(pid, tools::SIGINT)
+  }
+  expect_identical(fault_value(session)$value, c(TRUE, TRUE))
 })
 
 test_that("a closed semaphore says so, and closing twice does no harm", {

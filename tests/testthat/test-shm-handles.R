@@ -147,14 +147,14 @@ test_that("a node that is reached through something else is sent the data", {
   skip_unless_command("socat")
   withr::local_preserve_seed()
   # A tunnel: for the session the node is on this machine, under its own name.
-  port <- parallel:::getClusterOption("port") + 1L
+  ports <- free_ports(2L)
   tunnel <- processx::process$new("socat", c(
-    sprintf("TCP-LISTEN:%d,bind=127.0.0.1,fork,reuseaddr", port + 1L), sprintf("TCP:127.0.0.1:%d", port)
+    sprintf("TCP-LISTEN:%d,bind=127.0.0.1,fork,reuseaddr", ports[[2L]]), sprintf("TCP:127.0.0.1:%d", ports[[1L]])
   ))
   withr::defer(tunnel$kill())
-  server <- serverSocket(port)
+  server <- serverSocket(ports[[1L]])
   node <- processx::process$new(file.path(R.home("bin"), "Rscript"), c(
-    "-e", "parallel:::.workRSOCK()", "MASTER=localhost", paste0("PORT=", port + 1L), "OUT=",
+    "-e", "parallel:::.workRSOCK()", "MASTER=localhost", paste0("PORT=", ports[[2L]]), "OUT=",
     "SETUPTIMEOUT=60", "TIMEOUT=60", "XDR=FALSE", "SETUPSTRATEGY=sequential"
   ), env = c("current", R_LIBS = paste(.libPaths(), collapse = ":"), TMPDIR = withr::local_tempdir()))
   withr::defer(node$kill())
