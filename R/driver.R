@@ -246,7 +246,6 @@ take_values <- function(run, event) {
 }
 
 take_conditions <- function(run, event) {
-  load_condition_code()
   if (event$kind == "message") {
     return(relay_messages(run, event$index, event$cnd))
   }

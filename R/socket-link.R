@@ -1,9 +1,9 @@
 # Links: connections to processes that have proved who they are (src/handshake.h), on which a thread of
 # the process moves messages (src/link.h). A message is an R object as bytes.
 
-# `deadline`: how many seconds a peer that does not answer is waited for by the system; signs of life come
-# several times in that time. A node waits longer for a session that was stopped (`Ctrl-Z`) and whose
-# system answers.
+# `deadline`: how many seconds a peer that does not answer is waited for, by the session itself (remote_mind()) and by
+# the system of a node; signs of life come several times in that time. A node waits longer for a session that was
+# stopped (`Ctrl-Z`) and whose system answers.
 link_settings <- function(deadline, is_node = FALSE) {
   list(min(1, deadline / 4), deadline, max(300, 3 * deadline), link_longest, is_node)
 }

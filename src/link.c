@@ -346,7 +346,9 @@ rg_link *rg_link_open(int fd, const rg_link_settings *settings) {
     return NULL;
   }
   rg_socket_send_at_once(fd);
-  rg_socket_watch_peer(fd, settings->deadline);
+  /* A session hears for itself that a node is silent, and a pause of its machine is no silence. The system would give
+     up a node that takes nothing meanwhile. */
+  if (settings->is_node) rg_socket_watch_peer(fd, settings->deadline);
   link->fd = fd;
   link->settings = *settings;
   link->reader.limit = settings->limit;

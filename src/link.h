@@ -41,7 +41,7 @@ typedef struct {
 
 typedef struct {
   double interval; /* seconds between two signs of life */
-  double deadline; /* until the system gives up a peer that does not answer */
+  double deadline; /* until the system of a node gives up a session whose system does not answer */
   double silence;  /* a node ends itself when the session has been silent for so long */
   uint64_t limit;  /* of the length of a frame */
   int is_node;

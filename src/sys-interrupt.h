@@ -17,8 +17,8 @@ void rg_interrupt_end(void);
    beginning of the wait, if that was later) if it is earlier. Times are those of rg_clock_now(). */
 int64_t rg_interrupt_limit(int64_t until, int64_t since);
 
-/* A wait with an end: the nanoseconds that are left of it. Between two looks no more than a tenth of a second counts: what
-   takes longer may be a pause of the whole machine, in which nobody has got on. */
+/* A wait with an end: the nanoseconds that are left of it. Between two looks no more than a tenth of a second counts:
+   what takes longer may be a pause of the whole machine, in which nobody has got on. */
 typedef struct {
   int64_t left, looked, since;
 } rg_patience;

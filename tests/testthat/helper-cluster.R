@@ -70,8 +70,8 @@ on_cluster <- function(...) {
   par_control(progress = FALSE, dump = "no", seed = 1L, ...)
 }
 
-# An element reaches a limit no sooner than `begun(index)` is TRUE, to the end of the caller: what it is to have started by
-# then takes as long as the machine needs.
+# An element reaches a limit no sooner than `begun(index)` is TRUE, to the end of the caller: what it is to have started
+# by then takes as long as the machine needs.
 limits_from <- function(begun, frame = parent.frame()) {
   used <- regatta:::limits_used
   local_function("limits_used", function(run, w, now) {

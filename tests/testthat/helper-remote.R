@@ -162,7 +162,13 @@ forked_agent <- function(pool, number = 0, key = pool$key, seconds = 0) {
   par_call(tryCatch(
     {
       settings <- regatta:::link_settings(20, TRUE)
-      link <- regatta:::agent_connect("127.0.0.1", pool$port, key, number, seconds, settings)
+      # A pause of the machine may take longer than there is for a handshake.
+      repeat {
+        connect <- function() regatta:::agent_connect("127.0.0.1", pool$port, key, number, seconds, settings)
+        link <- tryCatch(connect(), regatta_error_socket = identity)
+        if (!inherits(link, "error") || link$kind != "timeout") break
+      }
+      if (inherits(link, "error")) stop(link)
       regatta:::link_send(link, list(type = "JOIN", data = regatta:::agent_facts()))
       while (is.null(message <- regatta:::link_take(link)) || message$type != "DONE") {
         .Call(regatta:::ffi_link_wait, NULL, Inf)

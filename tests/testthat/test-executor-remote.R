@@ -291,10 +291,14 @@ test_that("a pause of the whole machine is nobody's silence", {
   cluster <- shared_cluster()
   pool <- pool_of(cluster)
   flag <- withr::local_tempfile()
+  # What is sent then fills the buffers of the system, and is taken when they go on.
+  bytes <- withr::with_seed(1, as.raw(sample.int(256L, 2e7, TRUE) - 1L)) # no fewer when they are compressed
+  for (agent in agent_pids(cluster)) tools::pskill(agent, tools::SIGSTOP)
+  parallel:::sendCall(cluster[[1L]], length, list(bytes))
   agents <- paste(agent_pids(cluster), collapse = " ")
   script <- sprintf(
-    "kill -STOP %s %d; sleep %g; touch %s; kill -CONT %d; sleep 0.5; kill -CONT %s",
-    agents, Sys.getpid(), 1.5 * pool$deadline, shQuote(flag), Sys.getpid(), agents
+    "kill -STOP %d; sleep %g; touch %s; kill -CONT %d; sleep 0.5; kill -CONT %s",
+    Sys.getpid(), 1.5 * pool$deadline, shQuote(flag), Sys.getpid(), agents
   )
   before <- proc.time()[[3L]] # the script may be the first to go on
   system2("sh", c("-c", shQuote(script)), wait = FALSE)
@@ -302,6 +306,7 @@ test_that("a pause of the whole machine is nobody's silence", {
   for (host in pool$hosts) regatta:::remote_mind(pool, host)
   expect_gt(proc.time()[[3L]] - before, pool$deadline)
   expect_identical(vapply(pool$hosts, function(host) host$state, ""), c("ready", "ready"))
+  expect_identical(parallel:::recvResult(cluster[[1L]]), 20000000L)
   wait_until(identical(status_of(cluster), rep("idle", 3L)), 60)
   expect_identical(par_lapply(1:4, sqrt, .on = cluster, .control = on_remote()), lapply(1:4, sqrt))
 })
