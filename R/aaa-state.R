@@ -12,8 +12,8 @@ the$plan <- NULL # what the workers that are forked next are to do
 the$fork_warned <- FALSE # whether the warning about forking in this host has been given
 the$pool <- NULL # the workers of a session that must not be forked
 the$pool_told <- FALSE # whether that has been said
-the$code <- NULL # names of functions that workers need, from when the package is built: see code_of_workers()
-the$code_loaded <- character() # names of functions that have been read from disk for workers
+the$code <- NULL # by kind, names of functions that workers need, from when the package is built: see code_of_workers()
+the$code_loaded <- character() # kinds that have been read from disk
 the$handles <- NULL # list(send, pid): whether somebody has said that shared vectors are serialised as handles
 the$servers <- list() # the fork servers, by what they have loaded
 the$wires <- new.env(parent = emptyenv()) # what is known of the nodes of clusters

@@ -246,6 +246,7 @@ take_values <- function(run, event) {
 }
 
 take_conditions <- function(run, event) {
+  load_condition_code()
   if (event$kind == "message") {
     return(relay_messages(run, event$index, event$cnd))
   }

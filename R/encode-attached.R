@@ -49,3 +49,22 @@ packages_of_names <- function(streams, attached) {
   }, NA)
   split(known$name[wanted], known$package[wanted])
 }
+
+# With what they have attached themselves, without what every R process attaches.
+in_search_order <- function(packages) {
+  packages <- setdiff(packages, default_packages())
+  if (length(packages) == 0L) {
+    return(packages)
+  }
+  depends <- lapply(packages, function(package) {
+    get0(".Depends", as.environment(paste0("package:", package)), inherits = FALSE)
+  })
+  packages <- setdiff(unique(c(packages, unlist(depends))), default_packages())
+  at <- match(paste0("package:", packages), search())
+  packages[order(at)][seq_len(sum(!is.na(at)))]
+}
+
+# What every R process attaches, in the order of its search path but for base, which is its end.
+default_packages <- function() {
+  c("base", "stats", "graphics", "grDevices", "utils", "datasets", "methods")
+}

@@ -1,3 +1,5 @@
+# Methods and classes, which R finds by the class of an object, so that code shows no name of them.
+#
 # Methods come with the namespace of their package. A worker that does not inherit the session may not have loaded it,
 # and then objects of its classes are cut, compared and printed as what they are made of, without a word.
 
@@ -77,3 +79,111 @@ load_for_values <- function(values) {
     the$worker_homes$package <- homes$package[kept]
   }
 }
+
+# Names of methods and classes among those of the workspace, or of another environment. R finds them by the class of an
+# object, wherever that comes from.
+workspace_methods <- function(names, env = globalenv()) {
+  dotted <- names[grepl(".[.].", names) & !startsWith(names, ".")]
+  classes <- names[has_class_name(names)]
+  if (length(dotted) + length(classes) == 0L) {
+    return(character())
+  }
+  methods <- Filter(function(name) {
+    exists(name, envir = env, mode = "function", inherits = FALSE) && is_method(name, env)
+  }, dotted)
+  tables <- sub("^[.]__T__(.*):[^:]*$", "\\1", classes[startsWith(classes, ".__T__")])
+  c(methods, classes, intersect(tables, names))
+}
+
+# Functions of no package that registerS3method() has made methods of generics of packages, by their names: each with
+# the namespace that has the generic.
+registered_methods <- function() methods_now()$foreign
+
+# list(held, foreign): the S3 methods of the generics of each namespace that is loaded, as methods_in() gives them, and
+# what registered_methods() gives. It is the very same as long as nothing has changed, and a table that is as it was is
+# not looked through again.
+methods_now <- function() {
+  tables <- methods_tables()
+  known <- the$methods
+  if (!identical(names(tables), names(known$held)) || !.Call(ffi_encode_hold, tables, known$held)) {
+    known <- methods_look(tables, known)
+    the$methods <- known
+  }
+  known
+}
+
+methods_look <- function(tables, known) {
+  names <- names(tables)
+  same <- vapply(names, function(name) {
+    name %in% names(known$held) && .Call(ffi_encode_hold, tables[name], known$held[name])
+  }, NA)
+  held <- lapply(tables[!same], methods_in)
+  of_each <- Map(foreign_methods, held, names[!same])
+  held <- c(held, known$held[names[same]])[names]
+  of_each <- c(of_each, known$of_each[names[same]])[names]
+  foreign <- do.call(c, unname(of_each))
+  list(held = held, of_each = of_each, foreign = if (length(foreign) > 0L) foreign[in_order(names(foreign))])
+}
+
+foreign_methods <- function(methods, home) {
+  methods <- as.list(methods)
+  its_own <- vapply(methods, function(f) identical(environment(f), .getNamespace(home)), NA)
+  lapply(Filter(is_unpackaged, methods[!its_own]), function(method) list(home = home, method = method))
+}
+
+# The tables of methods of all namespaces that are loaded, by their names.
+methods_tables <- function() {
+  loaded <- loadedNamespaces()
+  tables <- lapply(loaded, methods_table)
+  names(tables) <- loaded
+  tables[vapply(tables, is.environment, NA)]
+}
+
+# asNamespace() would load it.
+methods_table <- function(namespace) .getNamespace(namespace)[[".__S3MethodsTable__."]]
+
+# The methods of a table, as a pairlist. Packages register promises, and one may load a package that registers its own:
+# they are evaluated by name first, since the table must not grow while R makes a list of it. An interrupt waits: R
+# warns of a promise whose evaluation was left, when it is next asked for.
+methods_in <- function(table) {
+  repeat {
+    size <- length(table)
+    suspendInterrupts(mget(ls(table, all.names = TRUE, sorted = FALSE), envir = table))
+    if (length(table) == size) break
+  }
+  as.pairlist(as.list.environment(table, all.names = TRUE))
+}
+
+is_unpackaged <- function(x) is_closure(x) && !is_packaged(topenv(environment(x)))
+
+# Whether one of the parts of the name before a dot is a generic function.
+is_method <- function(name, env) {
+  at <- gregexpr(".", name, fixed = TRUE)[[1L]]
+  at <- at[at > 1L & at < nchar(name)]
+  any(vapply(substring(name, 1L, at - 1L), is_generic, NA, env = env))
+}
+
+# Closures of base R whose methods compiled code looks for, and groups of generics.
+generics_inside <- c(
+  "as.environment", "as.vector", "cbind", "is.unsorted", "lengths", "nchar", "rbind", "rep.int", "rep_len",
+  "unlist", "Ops", "Math", "Summary", "Complex", "matrixOps"
+)
+
+# One of a package that is not attached is called with its name, or by the package.
+is_generic <- function(name, env) {
+  if (name %in% generics_inside) {
+    return(TRUE)
+  }
+  f <- tryCatch(get0(name, envir = env, mode = "function"), error = function(e) NULL)
+  if (is.null(f)) {
+    spaces <- Filter(function(space) exists(name, asNamespace(space), inherits = FALSE), loadedNamespaces())
+    if (length(spaces) > 0L) f <- get(name, envir = asNamespace(spaces[[1L]]), inherits = FALSE)
+  }
+  is.primitive(f) || inherits(f, "standardGeneric") ||
+    (is.function(f) && "UseMethod" %in% all.names(body(f)))
+}
+
+# What package methods calls a class, and the methods of a generic.
+has_class_name <- function(names) startsWith(names, ".__C__") | startsWith(names, ".__T__")
+
+has_classes <- function(names) any(has_class_name(as.character(names)))

@@ -70,3 +70,12 @@ abort_descriptor <- function(requested) {
   ), format_bytes(requested), Sys.getpid())
   signal_error(new_error("regatta_error_descriptor", message, requested = as.double(requested)))
 }
+
+# The order of strings, the same in all locales: by the bytes of UTF-8.
+in_order <- function(strings) {
+  strings <- enc2utf8(strings)
+  Encoding(strings) <- "bytes"
+  order(strings, method = "radix")
+}
+
+sorted <- function(strings) strings[in_order(strings)]

@@ -128,16 +128,24 @@ compile <- function(fun) {
 }
 
 # Functions of a package are read from its file when they are first used. Those that a worker needs are
-# read before the fork: once, and not by every worker. Those that describe errors are many more than
-# those that run elements, and are read when a worker has sent the first one.
+# read before the fork: once, and not by every worker. Those that send conditions and those that describe errors are
+# many more than those that run elements, and are read when a worker has sent the first one.
+code_of_conditions <- c(
+  "is_only_signalled", "is_stopped", "as_error", "leave_signal", "muffle_warning", "signalled_as", "takes_warnings",
+  "takes_messages", "handle_warning", "send_condition"
+)
 code_of_errors <- c(
-  "handle_error", "handle_overflow", "handle_interrupt", "keep_jump", "handler_frames", "warning_record"
+  "handle_error", "handle_interrupt", "keep_jump", "keep_unwound", "with_message", "handler_frames", "warning_record"
 )
 
 # For zzz.R: looked up when the package is built, and not by every session.
 code_of_workers <- function() {
-  workers <- called_code(c("fork_worker_main", "evaluate_lapply", "evaluate_run"), without = code_of_errors)
-  list(workers = workers, errors = called_code(code_of_errors, without = workers$own))
+  workers <- called_code(
+    c("fork_worker_main", "evaluate_lapply", "evaluate_run"), without = c(code_of_conditions, code_of_errors)
+  )
+  conditions <- called_code(code_of_conditions, without = c(code_of_errors, workers$own))
+  errors <- called_code(code_of_errors, without = c(workers$own, conditions$own))
+  list(workers = workers, conditions = conditions, errors = errors)
 }
 
 # The names of these functions and of all that they call by name, in this package and in base, but for those `without`.
@@ -155,23 +163,29 @@ called_code <- function(names, without = character()) {
   code
 }
 
-load_worker_code <- function() {
-  if (length(the$code_loaded) == 0L) load_code(the$code$workers)
+load_worker_code <- function() load_code("workers")
+
+# Where no worker has been forked none needs these.
+load_condition_code <- function() {
+  if (length(the$code_loaded) > 0L) load_code("conditions")
 }
 
-# Where no worker has been forked none needs it.
 load_error_code <- function() {
-  if (length(the$code_loaded) > 0L && !all(code_of_errors %in% the$code_loaded)) {
-    load_code(the$code$errors)
+  if (length(the$code_loaded) > 0L && !"errors" %in% the$code_loaded) {
+    load_code("conditions")
+    load_code("errors")
     # It tells promises from other variables of a frame. Workers of later calls have it from here.
     or_else(loadNamespace("rlang"), NULL)
   }
 }
 
-load_code <- function(code) {
-  the$code_loaded <- c(the$code_loaded, code$own)
-  mget(code$own, envir = topenv())
-  mget(code$base, envir = baseenv(), ifnotfound = list(NULL))
+load_code <- function(kind) {
+  if (kind %in% the$code_loaded) {
+    return(invisible())
+  }
+  the$code_loaded <- c(the$code_loaded, kind)
+  mget(the$code[[kind]]$own, envir = topenv())
+  mget(the$code[[kind]]$base, envir = baseenv(), ifnotfound = list(NULL))
 }
 
 # A server forks workers for many runs of all kinds.

@@ -217,3 +217,10 @@ settings_known <- function() {
   if (is.null(the$settings) || !settings_same(the$settings)) the$settings <- settings_take(whole = TRUE)
   the$settings
 }
+
+# Environment variables as Sys.getenv(names, NA, names = TRUE) has found them before.
+restore_env <- function(old) {
+  set <- old[!is.na(old)]
+  Sys.unsetenv(names(old)[is.na(old)])
+  if (length(set) > 0L) do.call(Sys.setenv, as.list(set))
+}

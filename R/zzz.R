@@ -1,5 +1,7 @@
 .onLoad <- function(libname, pkgname) {
   the$pid <- Sys.getpid()
+  # The entries in C, all at once: `.registration = TRUE` in NAMESPACE makes these variables one by one.
+  list2env(getDLLRegisteredRoutines(entries_library)$.Call, topenv())
   progress_register("progressr", progressr_backend)
   delayedarray_hook()
   parallel_hook()

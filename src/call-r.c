@@ -35,22 +35,23 @@ SEXP rg_guard(SEXP call, SEXP env, void (*end)(void *data, Rboolean jump), void 
   return value;
 }
 
-/* R shows C code whether there are attributes since 4.5, and which they are never. This runs for every
-   small vector of every result: the call is made once. */
-SEXP rg_attributes(SEXP x) {
-#if R_VERSION >= R_Version(4, 5, 0)
-  if (!ANY_ATTRIB(x)) return R_NilValue;
+/* These run for every small vector of every result, where a call of R's attributes() is most of the costs. What C
+   code may use instead is API since R 4.5 and 4.6; what older R has is gone from later versions. */
+
+SEXP rg_each_attribute(SEXP x, SEXP (*f)(SEXP name, SEXP value, void *data), void *data) {
+#if R_VERSION >= R_Version(4, 6, 0)
+  return R_mapAttrib(x, f, data);
+#else
+  SEXP found = NULL;
+  for (SEXP cell = ATTRIB(x); !found && cell != R_NilValue; cell = CDR(cell)) found = f(TAG(cell), CAR(cell), data);
+  return found;
 #endif
-  static SEXP call;
-  if (!call) {
-    SEXP attributes = PROTECT(Rf_findFun(Rf_install("attributes"), R_BaseEnv));
-    call = Rf_lang2(attributes, R_NilValue);
-    UNPROTECT(1);
-    R_PreserveObject(call);
-  }
-  int is_code = TYPEOF(x) == SYMSXP || TYPEOF(x) == LANGSXP; /* of which R would take the value */
-  SETCADR(call, is_code ? Rf_lang2(R_QuoteSymbol, x) : x);
-  SEXP attributes = Rf_eval(call, R_BaseEnv);
-  SETCADR(call, R_NilValue);
-  return attributes;
+}
+
+int rg_has_attributes(SEXP x) {
+#if R_VERSION >= R_Version(4, 5, 0)
+  return ANY_ATTRIB(x);
+#else
+  return ATTRIB(x) != R_NilValue;
+#endif
 }

@@ -12,7 +12,10 @@ SEXP rg_call_r(const char *name, int count, ...);
    by a jump, which goes on afterwards: before anything else can happen. */
 SEXP rg_guard(SEXP call, SEXP env, void (*end)(void *data, Rboolean jump), void *data);
 
-/* What attributes(x) is in R: a named list, or NULL. Not protected. */
-SEXP rg_attributes(SEXP x);
+/* Calls f(name, value, data) for each attribute that x has, of which f must not change any, until f returns
+   another value than NULL, which is returned then. */
+SEXP rg_each_attribute(SEXP x, SEXP (*f)(SEXP name, SEXP value, void *data), void *data);
+
+int rg_has_attributes(SEXP x);
 
 #endif

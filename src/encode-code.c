@@ -31,13 +31,20 @@ static int is_ours(SEXP x) {
 
 static void look_at_code(code_look *look, SEXP x, int depth);
 
+typedef struct {
+  code_look *look;
+  int depth;
+} attribute_look;
+
+static SEXP look_at_attribute(SEXP name, SEXP value, void *data) {
+  const attribute_look *in = data;
+  if (!is_plain(CHAR(PRINTNAME(name)))) look_at_code(in->look, value, in->depth + 1);
+  return NULL;
+}
+
 static void look_at_attributes(code_look *look, SEXP x, int depth) {
-  SEXP attributes = PROTECT(rg_attributes(x));
-  SEXP names = PROTECT(Rf_getAttrib(attributes, R_NamesSymbol));
-  for (R_xlen_t i = 0; i < Rf_xlength(attributes); i++) {
-    if (!is_plain(CHAR(STRING_ELT(names, i)))) look_at_code(look, VECTOR_ELT(attributes, i), depth + 1);
-  }
-  UNPROTECT(2);
+  attribute_look in = {look, depth};
+  rg_each_attribute(x, look_at_attribute, &in);
 }
 
 static void look_at_code(code_look *look, SEXP x, int depth) {

@@ -73,25 +73,33 @@ static int is_structural(const char *name) {
   return 0;
 }
 
+typedef struct {
+  SEXP original, x;
+  PROTECT_INDEX at; /* of x */
+  SEXP (*f)(SEXP x, const void *data);
+  const void *data;
+} attribute_map;
+
+static SEXP map_attribute(SEXP name, SEXP old, void *data) {
+  attribute_map *map = data;
+  if (is_structural(CHAR(PRINTNAME(name)))) return NULL;
+  SEXP new = PROTECT(map->f(old, map->data));
+  if (new != old) {
+    if (map->x == map->original) REPROTECT(map->x = Rf_shallow_duplicate(map->original), map->at);
+    Rf_setAttrib(map->x, name, new);
+  }
+  UNPROTECT(1);
+  return NULL;
+}
+
 /* `x` is `original`, or what has taken its place and carries its attributes: each of these becomes
    f(attribute, data). */
 static SEXP map_attributes(SEXP x, SEXP original, SEXP (*f)(SEXP x, const void *data), const void *data) {
-  SEXP attributes = PROTECT(rg_attributes(original));
-  SEXP names = PROTECT(Rf_getAttrib(attributes, R_NamesSymbol));
-  PROTECT_INDEX at;
-  PROTECT_WITH_INDEX(x, &at);
-  for (R_xlen_t i = 0; i < Rf_xlength(attributes); i++) {
-    if (is_structural(CHAR(STRING_ELT(names, i)))) continue;
-    SEXP old = VECTOR_ELT(attributes, i);
-    SEXP new = PROTECT(f(old, data));
-    if (new != old) {
-      if (x == original) REPROTECT(x = Rf_shallow_duplicate(original), at);
-      Rf_setAttrib(x, Rf_installTrChar(STRING_ELT(names, i)), new);
-    }
-    UNPROTECT(1);
-  }
-  UNPROTECT(3);
-  return x;
+  attribute_map map = {original, x, 0, f, data};
+  PROTECT_WITH_INDEX(x, &map.at);
+  rg_each_attribute(original, map_attribute, &map);
+  UNPROTECT(1);
+  return map.x;
 }
 
 static void refuse(const char *what) {

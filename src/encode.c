@@ -27,7 +27,7 @@ static void append_byte(rg_buffer *out, char byte) { append(out, &byte, 1); }
    nor that of any object, which both can be there without. */
 static int is_bare(SEXP x) {
   if (Rf_isS4(x) || Rf_isObject(x)) return 0;
-  return rg_attributes(x) == R_NilValue;
+  return !rg_has_attributes(x);
 }
 
 static int encode_atomic(SEXP x, rg_buffer *out) {

@@ -17,7 +17,7 @@ typedef enum {
 } rg_cancel;
 
 /*
- * The C half of the evaluator (R half: R/evaluator.R): what happens between two elements
+ * The C half of the evaluator (R half: R/evaluator*.R): what happens between two elements
  * in a worker. It knows nothing of how elements reach the worker and results leave it;
  * the executor gives it a channel.
  */
@@ -65,7 +65,7 @@ SEXP ffi_evaluator_push(void);
 SEXP ffi_evaluator_pop(void);
 
 /* evaluator-channel.c: a channel whose functions are R's, list(take, tell, cancelled, settle, times),
-   see evaluate_through() of R/evaluator.R. */
+   see evaluate_through() of R/evaluator-events.R. */
 SEXP ffi_evaluator_channel(SEXP functions);
 
 /* A process that a shell began in the background ignores SIGINT, and R >= 4.5 leaves it so. With TRUE, R notes it as

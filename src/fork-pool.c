@@ -84,33 +84,6 @@ int rg_fork_worker_has_ended(const rg_worker *worker) {
   return poll(&ended, 1, 0) == 1;
 }
 
-/* Workers that were killed and had not ended when the session went on: a call of the system that
-   nothing interrupts can hold a process up for as long as it likes. */
-static struct {
-  pid_t owner;
-  int count;
-  pid_t pids[64];
-} unburied;
-
-static void bury_later(pid_t pid) {
-  const int room = sizeof unburied.pids / sizeof *unburied.pids;
-  unburied.owner = getpid();
-  if (unburied.count < room) unburied.pids[unburied.count++] = pid;
-}
-
-/* They are children of this process that nobody has collected: the numbers are still theirs. */
-static void bury_some(void) {
-  rg_process_end end;
-  int left = 0;
-  if (unburied.owner != getpid()) unburied.count = 0;
-  for (int i = 0; i < unburied.count; i++) {
-    pid_t pid = unburied.pids[i];
-    if (!rg_process_has_ended(pid)) rg_process_kill_tree(pid);
-    if (!rg_process_collect(pid, &end)) unburied.pids[left++] = pid;
-  }
-  unburied.count = left;
-}
-
 static void unlink_pool(rg_pool *pool) {
   rg_pool **link = &pools;
   while (*link && *link != pool) link = &(*link)->next;
@@ -213,7 +186,7 @@ static void bury_worker(rg_pool *pool, int w, int64_t until) {
                   : rg_process_collect_within(worker->pid, left, &end)) {
     worker->peak_bytes = rg_fork_pool_peak(pool, w, end.peak_bytes);
   } else if (!pool->stand) {
-    bury_later(worker->pid);
+    rg_bury_later(&worker->pid, 1); /* a call of the system that nothing interrupts holds it up */
   }
   rg_fork_mark(pool->tag, worker->pid, mark);
   if (worker->died) rg_process_kill_marked(RG_FORK_MARK, mark);
@@ -241,7 +214,6 @@ static void stop_pool(rg_pool *pool, int hurry) {
     if (pool->workers[w].pid > 0 && !pool->workers[w].idle) bury_worker(pool, w, until);
     rg_fork_pool_close_worker(&pool->workers[w]);
   }
-  bury_some();
   close_run(pool);
   rg_block_run_end(pool->arena, pool->lost_spans);
   drop_arena(pool);
@@ -308,7 +280,6 @@ SEXP ffi_fork_pool_create(SEXP elements, SEXP workers, SEXP options) {
                            stand == R_NilValue ? NULL : rg_stand_borrow(stand));
   if (!pool) return Rf_ScalarInteger(errno);
   pool->open = 1;
-  bury_some();
   rg_block_run_begin();
   pool->share_from = from < 9e18 ? (int64_t)from : INT64_MAX;
   pool->copy = (rg_copy)Rf_asInteger(VECTOR_ELT(options, 2));

@@ -318,6 +318,13 @@ test_that("keys of classes are those of another session, whatever was done with 
     RgAccount$new(sum = 1)$add(2)
     as(1L, "RgCell")
     library(stats4)
+    # As a package does that is loaded, of a class that it makes a number: R adds the class to the union.
+    package <- new.env(parent = globalenv())
+    assign(".packageName", ".GlobalEnv", envir = package)
+    setClass("RgOutside", representation(x = "numeric"), where = package)
+    setIs("RgOutside", "numeric", coerce = function(from) from@x, replace = function(from, value) from, where = package)
+    stopifnot("RgOutside" %in% names(getClass("RgCell")@subclasses))
+    rm(package)
     x <- "workspace"
   })
   keys <- function(use) {

@@ -410,6 +410,9 @@ test_that("a name with two dots before it, as data.table has them, is a use of t
   expect_setequal(sent(in_workspace(function(i) rg_dotted(..rg_columns))), c("rg_columns", "rg_dotted"))
   expect_identical(sent(in_workspace(function(i, ...) i[, ..rg_columns])), "rg_columns")
   expect_identical(sent(in_workspace(function(i, ...) c(..1, ...elt(2), ...length(), ..))), NULL)
+  # One of a package that is attached, which a worker attaches.
+  withr::local_package("tools")
+  expect_identical(regatta:::globals_of(list(in_workspace(function(i) i[, ..toTitleCase])))$packages, "tools")
   there <- in_workspace(function(i) rg_dotted(..rg_columns)[[i]])
   expect_identical(par_lapply(1:2, there, .on = local_pool(), .control = unseeded), list("b", "c"))
 })

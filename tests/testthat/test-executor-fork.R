@@ -27,18 +27,35 @@ test_that("a small map loads no package that is for the words of errors and for 
   expect_identical(session_prints(code), "0")
 })
 
-test_that("what a worker needs is read before the fork, what describes errors after the first of them", {
-  names_read <- function(fun) {
+test_that("what a worker needs is read before the fork, what tells of conditions and errors after the first of them", {
+  kinds_read <- function(fun) {
     fault_run(function(fun) {
       control <- regatta::par_control(workers = 2L, progress = FALSE, errors = "collect", dump = "no")
-      suppressWarnings(regatta::par_lapply(1:2, fun, .control = control))
+      suppressMessages(suppressWarnings(regatta::par_lapply(1:2, fun, .control = control)))
       regatta:::the$code_loaded
     }, list(fun = fun))$value
   }
-  good <- names_read(identity)
-  expect_true(all(c("fork_worker_main", "evaluate_all", "send_condition", "leave_worker") %in% good))
-  expect_false("capture_error" %in% good)
-  expect_true("capture_error" %in% names_read(function(i) stop("no")))
+  expect_identical(kinds_read(identity), "workers")
+  expect_identical(kinds_read(function(i) message("yes")), c("workers", "conditions"))
+  expect_identical(kinds_read(function(i) stop("no")), c("workers", "conditions", "errors"))
+  code <- lapply(regatta:::the$code, `[[`, "own")
+  expect_identical(anyDuplicated(unlist(code)), 0L)
+  expect_true(all(c("fork_worker_main", "evaluate_all", "leave_worker") %in% code$workers))
+  expect_true("without_outer_call" %in% code$conditions)
+  expect_true("capture_error" %in% code$errors)
+})
+
+test_that("a worker whose elements tell nothing reads no function that its session has not read", {
+  more <- fault_run(function() {
+    read <- function() {
+      home <- asNamespace("regatta")
+      names <- ls(home, all.names = TRUE)
+      names[!rlang::env_binding_are_lazy(home, names)]
+    }
+    control <- regatta::par_control(workers = 2L, progress = FALSE)
+    setdiff(unlist(regatta::par_lapply(1:4, function(i) read(), .control = control)), read())
+  })$value
+  expect_identical(more, character())
 })
 
 test_that("a run that is over leaves no memory of its own to processes that are forked after it", {

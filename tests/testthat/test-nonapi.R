@@ -22,7 +22,7 @@ test_that("the libraries take from R only what is API", {
 test_that("what R no longer offers is found", {
   checker <- nonapi_checker()
   exported <- checker$read_symbols(checker$r_library(), "defined")
-  gone <- c("ATTRIB", "DATAPTR", "Rf_allocVector3", "SET_S4_OBJECT")
+  gone <- c("DATAPTR", "Rf_allocVector3", "SET_ATTRIB", "SET_S4_OBJECT")
   used <- c(gone, "Rf_allocVector", "R_CheckUserInterrupt", "REFCNT", "memcpy")
   expect_identical(
     checker$nonapi_symbols(used, exported, checker$read_api(checker$api)), sort(gone)

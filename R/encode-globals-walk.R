@@ -1,0 +1,237 @@
+# The walk of globals_find() in R/encode-globals.R: from code to its names, to what they stand for, and to the code in
+# that. `found` is an environment with all that was found by now.
+
+globals_cost <- c(closure = 50, environment = 20, other = 5)
+
+code_environment <- function(fun) {
+  if (is.null(environment(fun))) baseenv() else environment(fun)
+}
+
+# Functions of packages are not looked into: what they need comes with the package.
+globals_scan <- function(found, x, env) {
+  if (globals_seen(found, x)) {
+    return(invisible())
+  }
+  used <- globals_names(x, env)
+  for (name in used$names) globals_add(found, name, env)
+  # What is not certainly the code's own, and stands for something of the session.
+  known <- names_of(x)
+  for (name in setdiff(known$values, used$names)) if (is_of_session(name, env)) globals_add(found, name, env)
+  for (name in setdiff(known$functions, c(used$names, known$values))) {
+    if (is_of_session(name, env, "function")) globals_add(found, name, env)
+  }
+  globals_words(found, used$strings)
+  found$symbols <- c(found$symbols, used$symbols)
+  found$looks <- found$looks || used$looks
+  if (used$dots) globals_dots(found, env)
+}
+
+# Strings: sapply(x, "name") calls the function of that name.
+globals_words <- function(found, strings) {
+  new <- setdiff(strings, found$strings)
+  found$strings <- c(found$strings, new)
+  for (k in seq_along(found$places)) {
+    place <- found$places[[k]]
+    for (name in intersect(new, found$names[[k]])) if (has_function(place, name)) globals_add(found, name, place)
+  }
+}
+
+# Where code looks variables up by their names every word of it may be one, and so on in what they hold.
+globals_look_up <- function(found) {
+  seen <- ".Random.seed"
+  while (found$looks && length(new <- setdiff(c(found$strings, found$symbols), seen)) > 0L) {
+    seen <- c(seen, new)
+    for (k in seq_along(found$places)) {
+      for (name in intersect(new, found$names[[k]])) globals_add(found, name, found$places[[k]])
+    }
+    globals_drain(found)
+  }
+}
+
+# Whether this object was met before; it is marked.
+globals_seen <- function(found, x) {
+  address <- rlang::obj_address(x)
+  known <- !is.null(found$seen[[address]])
+  if (!known) assign(address, TRUE, envir = found$seen)
+  known
+}
+
+# `...` of a function around the code. What nobody has looked at yet is evaluated, as other arguments are that
+# the code names; one that fails does so where it is used, if it is.
+globals_dots <- function(found, env) {
+  where <- find_home("...", env)
+  if (is.null(where) || home_of(where) == "workspace") {
+    return(invisible())
+  }
+  for (k in seq_len(eval(quote(...length()), where))) {
+    value <- tryCatch(eval(call("...elt", k), where), error = function(e) NULL)
+    globals_take(found, value)
+  }
+}
+
+# What a name stands for from `env` on, and what that needs.
+globals_add <- function(found, name, env) {
+  where <- find_home(name, env)
+  home <- if (is.null(where)) "" else home_of(where)
+  if (!home %in% found$homes) found$homes <- c(found$homes, home)
+  if (home == "workspace" || (home == "" && !is.null(where) && !is_packaged(where))) {
+    if (bindingIsActive(name, where)) {
+      value <- activeBindingFunction(name, where)
+      if (identical(where, globalenv())) found$active <- union(found$active, name)
+    } else {
+      promise <- if (home == "") promise_of(name, where)
+      if (may_leave(promise)) {
+        return(globals_scan(found, promise[[1L]], promise[[2L]]))
+      }
+      # What cannot be had is an error where it is used, if it is.
+      value <- tryCatch(get(name, envir = where, inherits = FALSE), error = function(e) where)
+      if (identical(value, where)) {
+        return(invisible())
+      }
+    }
+    if (identical(where, globalenv())) {
+      if (!name %in% names(found$variables)) found$variables[name] <- list(value)
+    } else if (home == "workspace" && is_first_attached(name, where)) {
+      found$attached[name] <- list(value)
+    }
+    globals_take(found, value)
+  }
+}
+
+# list(code, environment) of a variable that is a promise which nobody has evaluated yet; else NULL.
+promise_of <- function(name, env) {
+  taken <- .Call(ffi_variables_take, env, name)
+  promise <- if (taken[[1L]] == variable_delayed) as.list(taken[[2L]][[1L]])
+  .Call(ffi_variables_drop, taken)
+  promise
+}
+
+variable_delayed <- 2L # in fork-variables.c
+
+# Whether to evaluate a promise may end functions around it, or the call: then that is left to whoever uses it. One that
+# only names a variable may be that of another promise.
+may_leave <- function(promise) {
+  code <- promise[[1L]]
+  if (!is.symbol(code) || is_empty_argument(code)) {
+    return(any(leaving %in% all.names(code)))
+  }
+  where <- find_home(as.character(code), promise[[2L]])
+  !is.null(where) && may_leave(promise_of(as.character(code), where))
+}
+
+leaving <- c(
+  "return", "break", "next", "stop", "abort", "cli_abort", "signalCondition", "invokeRestart", "q", "quit", "browser"
+)
+
+# What a name stands for. Code in variables and in plain lists is evaluated as often as not; the call that a fitted
+# model holds is only told.
+globals_take <- function(found, value) {
+  if (is.language(value) && !inherits(value, "formula")) globals_scan(found, value, globalenv())
+  globals_push(found, list(value))
+}
+
+is_of_session <- function(name, env, mode = "any") {
+  where <- find_home(name, env, mode)
+  !is.null(where) && !is_packaged(where) && home_of(where) %in% c("", "workspace")
+}
+
+# Objects to look into later, those that others hold after these, so that what is near is looked at first.
+globals_push <- function(found, objects) {
+  words <- are_words(objects)
+  if (any(words)) globals_words(found, unlist(objects[words], use.names = FALSE))
+  objects <- objects[may_hold_code(objects)]
+  if (length(objects) > 0L) found$queue <- c(found$queue, list(objects))
+}
+
+globals_drain <- function(found) {
+  while (length(found$queue) > 0L && found$left > 0) {
+    level <- unlist(found$queue, recursive = FALSE)
+    found$queue <- list()
+    for (k in seq_along(level)) {
+      if (found$left <= 0) break
+      globals_look(found, level[[k]])
+    }
+  }
+}
+
+globals_look <- function(found, x) {
+  type <- typeof(x)
+  found$left <- found$left - globals_cost[[if (type %in% names(globals_cost)) type else "other"]]
+  if (type == "closure") {
+    if (!is_packaged(environment(x))) globals_scan(found, x, environment(x))
+  } else if (inherits(x, "formula")) {
+    env <- attr(x, ".Environment", exact = TRUE)
+    globals_scan(found, x, if (is.environment(env)) env else globalenv())
+  } else if (type == "environment" && globals_seen(found, x)) {
+    return(invisible())
+  }
+  # The class that another one of R6 inherits from is code there.
+  if (type == "environment" && inherits(x, "R6ClassGenerator") && is.language(x$inherit)) {
+    globals_scan(found, call("(", x$inherit), x$parent_env)
+  }
+  globals_push(found, globals_marks(x))
+  parts <- globals_parts(x)
+  if (length(parts) > found$left) parts <- parts[seq_len(max(0, found$left))]
+  found$left <- found$left - length(parts)
+  if (type == "list" && !is.object(x)) {
+    code <- parts[vapply(parts, is.language, NA)]
+    for (part in code[!vapply(code, is_empty_argument, NA)]) globals_take(found, part)
+  }
+  globals_push(found, parts)
+}
+
+globals_parts <- function(x) {
+  switch(typeof(x),
+    list = unclass(x),
+    pairlist = as.list(x),
+    environment = if (is_own_environment(x)) globals_variables(x),
+    S4 = if (inherits(x, "classRepresentation")) class_functions(x)
+  )
+}
+
+# Slots are attributes. What a class says of itself is plain data and package code but for its functions.
+globals_marks <- function(x) {
+  marks <- attributes(x)
+  if (inherits(x, "classRepresentation")) NULL else unname(marks[!names(marks) %in% marks_of_data])
+}
+
+marks_of_data <- c(
+  "names", "dim", "dimnames", "class", "levels", "row.names", "tsp", "comment", "srcref", "srcfile", "wholeSrcref",
+  ".Environment"
+)
+
+globals_variables <- function(env) {
+  found <- variables_of(env, ls(envir = env, all.names = TRUE, sorted = FALSE))
+  found$values[found$lazy] <- lapply(found$values[found$lazy], function(code) {
+    structure(call("~", code), class = "formula", .Environment = env)
+  })
+  unname(found$values)
+}
+
+# Which of these objects are strings that may be names of functions, or of variables that code looks up. Long vectors
+# are data.
+are_words <- function(objects) {
+  words <- vapply(objects, typeof, "") == "character"
+  words[words] <- vapply(objects[words], function(x) length(unclass(x)) <= words_most, NA)
+  words
+}
+
+words_most <- 10000L
+
+# In which of these objects there can be code, or in their attributes.
+may_hold_code <- function(objects) {
+  types <- vapply(objects, typeof, "")
+  holds <- types %in% c("closure", "list", "environment", "S4", "language", "expression", "pairlist")
+  data <- which(!holds & !types %in% c("NULL", "symbol", "builtin", "special"))
+  data <- data[!vapply(objects[data], function(x) is.null(attributes(x)), NA)]
+  holds[data] <- vapply(objects[data], function(x) !all(names(attributes(x)) %in% marks_of_data), NA)
+  holds
+}
+
+class_functions <- function(class) {
+  objects <- c(list(class@validity), attributes(class@prototype))
+  if (inherits(class, "refClassRepresentation")) {
+    objects <- c(objects, as.list(class@refMethods, all.names = TRUE), as.list(class@fieldPrototypes, all.names = TRUE))
+  }
+  unname(objects)
+}
