@@ -113,11 +113,27 @@ variable_delayed <- 2L # in fork-variables.c
 may_leave <- function(promise) {
   code <- promise[[1L]]
   if (!is.symbol(code) || is_empty_argument(code)) {
-    return(any(leaving %in% all.names(code)))
+    return(any(leaving %in% names_called(code)))
   }
   where <- find_home(as.character(code), promise[[2L]])
   !is.null(where) && may_leave(promise_of(as.character(code), where))
 }
+
+# Names of the functions that code calls itself, not in the body of a function that it makes.
+names_called <- function(code) {
+  if (!is.call(code) || identical(code[[1L]], quote(`function`))) {
+    return(character())
+  }
+  head <- code[[1L]]
+  parts <- as.list(code)
+  parts <- parts[!vapply(parts, is_empty_argument, NA)]
+  c(
+    if (is.symbol(head)) as.character(head), if (is_qualified(head)) as.character(head[[3L]]),
+    unlist(lapply(parts, names_called))
+  )
+}
+
+is_qualified <- function(x) is.call(x) && length(x) == 3L && as.character(x[[1L]])[[1L]] %in% c("::", ":::")
 
 leaving <- c(
   "return", "break", "next", "stop", "abort", "cli_abort", "signalCondition", "invokeRestart", "q", "quit", "browser"

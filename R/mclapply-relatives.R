@@ -42,7 +42,9 @@ mcmapply_over <- function(FUN, dots, more, SIMPLIFY, USE.NAMES, given, call) {
     ), call))
   }
   names <- if (USE.NAMES) mapply_names(dots, n, call)
-  one <- mapply_caller(FUN, Map(as_mappable, dots, lengths), more)
+  dots <- Map(as_mappable, dots, lengths)
+  force_around(FUN, list(dots, more))
+  one <- mapply_caller(FUN, dots, more)
   values <- mclapply_over(seq_len(n), one, given, call)
   if (USE.NAMES) names(values) <- names
   failed <- any(vapply(values, inherits, NA, "try-error"))
@@ -97,6 +99,7 @@ pvec <- function(v, FUN, ..., mc.set.seed = TRUE, mc.silent = FALSE,
   if (!is.vector(v)) {
     abort_v(v, call)
   }
+  force_around(FUN, list(v))
   names <- names(substitute(list(...)))[-1L]
   is_setting <- names %in% mclapply_arguments()
   settings <- stats::setNames(lapply(which(is_setting), function(k) ...elt(k)), names[is_setting])

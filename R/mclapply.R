@@ -43,6 +43,7 @@ mclapply <- function(X, FUN, ...,
   call <- sys.call()
   FUN <- match.fun(FUN)
   X <- as_elements(X, isTRUE(mc.use.names))
+  force_around(FUN, list(X))
   check_retry(mc.retry, call) # before the default of mc.fail.early looks at it
   if (missing(mc.cores)) {
     mc.cores <- mclapply_cores()

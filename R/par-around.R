@@ -2,83 +2,182 @@
 #   means <- function(x) par_sapply(1:4, function(i) mean(x))
 # With lapply() the first element that uses one evaluates it, in the session and for all elements. In workers each would
 # have a value of its own, with random numbers of its element. They are evaluated in the session, as those are that the
-# map itself is given: what the code names, by a string as well, and so on in what that stands for, functions, formulas
-# and other code, in lists, attributes and environments too. What belongs to packages is not looked into.
+# map itself is given: what is named by anything that the map may come to, by the text of a string as well. That is what
+# its code names, and so on in what that stands for, functions, formulas and other code, in lists, attributes and
+# environments too; and all that stands beside such an argument, since methods, replacement functions and strings are
+# found by no name in code. What belongs to packages is not looked into.
 
-# `FUN` and other values that the map is given, its elements among them.
-force_around <- function(FUN, others) {
-  look <- list2env(list(seen = numeric(), left = around_most), parent = emptyenv())
-  frame <- if (is_closure(FUN)) environment(FUN) else globalenv()
-  level <- around_code(look, list(FUN, others), frame, code_words(FUN))
-  while (length(level) > 0L) {
-    level <- unlist(lapply(level, function(at) around_step(look, at)), recursive = FALSE)
+# `FUN` and other values that the map is given, its elements among them. `frame`: where code finds variables that has no
+# environment of its own.
+force_around <- function(FUN, others, frame = if (is_closure(FUN)) environment(FUN) else globalenv()) {
+  look <- list2env(list(
+    given = list(FUN, others), seen = numeric(), left = around_most, codes = list(), words = character(),
+    frames = list(), addresses = numeric(), objects = logical(), tried = list()
+  ), parent = emptyenv())
+  around_follow(look, around_code(look, look$given, frame))
+  repeat {
+    pending <- around_pending(look)
+    if (length(pending) == 0L) break
+    around_follow(look, unlist(lapply(pending, function(at) around_force(look, at)), recursive = FALSE))
   }
 }
 
 # Pieces of code that are looked into for one map.
 around_most <- 2000
 
-# What is to be looked into of these values, and has not been yet: list(code, frame, words) for each, where its names
-# are looked for if it does not say so itself, and the words of the code that leads there.
-around_code <- function(look, values, frame, words) {
+# What is to be looked into of these values, and has not been yet: list(code, frame) for each, where its names are looked
+# for if it does not say so itself.
+around_code <- function(look, values, frame) {
   found <- .Call(ffi_encode_code, values, look$left)
   new <- !duplicated(found$address) & !found$address %in% look$seen
   look$seen <- c(look$seen, found$address[new])
   look$left <- look$left - sum(new)
-  lapply(found$code[new], function(code) list(code = code, frame = frame, words = words))
+  lapply(found$code[new], function(code) list(code = code, frame = frame))
+}
+
+around_follow <- function(look, level) {
+  while (length(level) > 0L) {
+    level <- unlist(lapply(level, function(at) around_step(look, at)), recursive = FALSE)
+  }
 }
 
 around_step <- function(look, at) {
   if (is.environment(at$code)) {
-    return(if (!is_lasting(at$code)) around_environment(look, at$code, at$words))
+    return(around_object(look, at$code))
   }
   frame <- if (is.function(at$code)) environment(at$code) else attr(at$code, ".Environment", exact = TRUE)
   if (is.null(frame)) frame <- at$frame
   if (is_packaged(frame)) {
     return(NULL)
   }
-  words <- code_words(at$code)
-  found <- list()
-  repeat {
-    if (!is_lasting(frame) || identical(frame, globalenv())) {
-      found <- c(found, around_in(look, frame, words))
-    }
-    if (is_lasting(frame)) {
-      return(found)
-    }
-    frame <- parent.env(frame)
-  }
-}
-
-# An environment that is a value, such as an object of R6: all that it holds may be used.
-around_environment <- function(look, env, words) {
-  around_in(look, env, frame_names(env), words)
+  look$codes <- c(look$codes, list(as_language(at$code)))
+  around_frames(look, frame, code_words(at$code))
 }
 
 code_words <- function(x) unique(.Call(ffi_encode_code_words, as_language(x)))
 
-# Forces which of these variables of a frame are among `used`; what is to be looked into of all. The session can change
-# the others in place again when this is over.
-around_in <- function(look, frame, names, used = names) {
-  if (any(is_dots(used))) force_dots(frame)
+# An environment that is a value, such as an object of R6: all that it holds may be used.
+around_object <- function(look, env) {
+  if (is_lasting(env)) {
+    return(NULL)
+  }
+  place <- around_place(look, env)
+  look$objects[[place]] <- TRUE
+  c(around_frame(look, env, frame_names(env)), around_frames(look, parent.env(env), character()))
+}
+
+# What code finds that names `words`.
+around_frames <- function(look, frame, words) {
+  found <- list()
+  while (!is_lasting(frame)) {
+    found <- c(found, around_frame(look, frame, words))
+    frame <- parent.env(frame)
+  }
+  if (!identical(frame, globalenv())) {
+    return(found)
+  }
+  look$words <- union(look$words, words)
+  c(found, around_frame(look, frame, words))
+}
+
+around_frame <- function(look, frame, words) {
+  around_place(look, frame)
+  names <- if (identical(frame, globalenv())) words else frame_names(frame)
   taken <- .Call(ffi_variables_take, frame, names)
-  pending <- which(taken[[1L]] == variable_delayed & names %in% used)
-  promises <- lapply(taken[[2L]][pending], as.list)
+  on.exit(.Call(ffi_variables_drop, taken))
+  delayed <- taken[[1L]] == variable_delayed
+  wanted <- !delayed & (any(delayed) | names %in% words)
+  around_code(look, c(taken[[2L]][wanted], active_functions(frame, names[wanted & taken[[1L]] == 0L])), frame)
+}
+
+active_functions <- function(frame, names) {
+  active <- vapply(names, function(name) exists(name, frame, inherits = FALSE) && bindingIsActive(name, frame), NA)
+  lapply(names[active], activeBindingFunction, env = frame)
+}
+
+around_place <- function(look, frame) {
+  address <- .Call(ffi_encode_code, list(frame), 1)$address
+  place <- match(address, look$addresses)
+  if (is.na(place)) {
+    place <- length(look$frames) + 1L
+    look$frames[[place]] <- frame
+    look$addresses[[place]] <- address
+    look$objects[[place]] <- FALSE
+    look$tried[[place]] <- character()
+  }
+  place
+}
+
+# What is still to be evaluated: list(place, names) for frames, "..." for what stands there. Of what is held by a frame
+# whose function has ended, all is, if the frame is a value: there is no name that it must be found by.
+around_pending <- function(look) {
+  pending <- lapply(seq_along(look$frames), function(place) {
+    frame <- look$frames[[place]]
+    names <- if (identical(frame, globalenv())) look$words else frame_names(frame)
+    taken <- .Call(ffi_variables_take, frame, names)
+    .Call(ffi_variables_drop, taken)
+    dots <- if (!identical(frame, globalenv()) && has_delayed_dots(frame)) "..."
+    list(place = place, names = setdiff(c(names[taken[[1L]] == variable_delayed], dots), look$tried[[place]]))
+  })
+  pending <- Filter(function(at) length(at$names) > 0L, pending)
+  if (length(pending) == 0L) {
+    return(pending)
+  }
+  named <- around_named(look, unique(unlist(lapply(pending, `[[`, "names"))))
+  pending <- lapply(pending, function(at) {
+    ended <- look$objects[[at$place]] && is.na(which_env(sys.frames(), look$frames[[at$place]]))
+    if (!ended) at$names <- intersect(at$names, named)
+    at
+  })
+  Filter(function(at) length(at$names) > 0L, pending)
+}
+
+# Which of these names code names, or text, in all that has been found.
+around_named <- function(look, names) {
+  words <- c(names, if ("..." %in% names) dots_words)
+  options <- Filter(function(x) is_closure(x) && !is_packaged(environment(x)), options())
+  named <- .Call(ffi_encode_mentions, list(look$given, look$codes, lapply(unname(options), as_language)), words)
+  for (frame in look$frames) {
+    if (identical(frame, globalenv())) next
+    taken <- .Call(ffi_variables_take, frame, frame_names(frame))
+    values <- taken[[2L]][taken[[1L]] != variable_delayed]
+    named <- named | .Call(ffi_encode_mentions, values, words)
+    values <- NULL
+    .Call(ffi_variables_drop, taken)
+  }
+  c(words[named], if (any(named[words %in% dots_words])) "...")
+}
+
+dots_words <- c("...elt", "...length", "...names", paste0("..", 1:9))
+
+# What is to be looked into of what the variables have become.
+around_force <- function(look, at) {
+  frame <- look$frames[[at$place]]
+  look$tried[[at$place]] <- c(look$tried[[at$place]], at$names)
+  if ("..." %in% at$names) force_dots(frame)
+  names <- setdiff(at$names, "...")
+  taken <- .Call(ffi_variables_take, frame, names)
+  promises <- lapply(taken[[2L]], as.list)
+  delayed <- taken[[1L]] == variable_delayed # still: one may use another
   .Call(ffi_variables_drop, taken)
-  for (k in seq_along(pending)) {
-    if (!may_leave(promises[[k]])) or_else(get(names[[pending[[k]]]], envir = frame, inherits = FALSE), NULL)
+  for (k in which(delayed)) {
+    if (!may_leave(promises[[k]])) or_else(get(names[[k]], envir = frame, inherits = FALSE), NULL)
   }
   taken <- .Call(ffi_variables_take, frame, names)
   on.exit(.Call(ffi_variables_drop, taken))
-  around_code(look, taken[[2L]], frame, used)
+  around_code(look, taken[[2L]][taken[[1L]] != variable_delayed], frame)
+}
+
+dots_given <- function(frame) as.list(eval(quote(substitute(list(...))), frame))[-1L]
+
+has_delayed_dots <- function(frame) {
+  exists("...", envir = frame, inherits = FALSE) && any(vapply(dots_given(frame), is.language, NA))
 }
 
 force_dots <- function(frame) {
-  if (!exists("...", envir = frame, inherits = FALSE)) {
-    return(invisible())
-  }
-  given <- as.list(eval(quote(substitute(list(...))), frame))[-1L]
+  given <- dots_given(frame)
   for (k in seq_along(given)) {
-    if (is.language(given[[k]]) && !may_leave(list(given[[k]], frame))) or_else(eval(call("...elt", k), frame), NULL)
+    if (is_empty_argument(given[[k]]) || !is.language(given[[k]])) next
+    if (!may_leave(list(given[[k]], frame))) or_else(eval(call("...elt", k), frame), NULL)
   }
 }

@@ -6,6 +6,7 @@ par_call <- function(expr, .on = getOption("regatta.on"),
 # `...`: what a task may have beside, see run_new().
 call_begin <- function(expr, env, on, control, call, ...) {
   control <- check_control(control, 1, call = call)
+  force_around(call("{", expr), list(), env)
   evaluate <- evaluator_in(env)
   X <- list(expr)
   tries <- if (control$retries > 0) evaluator_again(env) else evaluate

@@ -119,3 +119,80 @@ SEXP ffi_encode_code_words(SEXP code) {
   UNPROTECT(1);
   return words;
 }
+
+typedef struct {
+  SEXP names;
+  int *found;
+  R_xlen_t left; /* strings that are still looked at */
+} mention_look;
+
+/* Deeper, or in more text, everything counts as mentioned. */
+enum { MENTIONS_DEEPEST = 500, MENTIONS_STRINGS = 1000000 };
+
+static void all_mentioned(mention_look *look) {
+  for (R_xlen_t k = 0; k < XLENGTH(look->names); k++) look->found[k] = 1;
+}
+
+static int is_in_name(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+}
+
+/* data.table has ..name for the variable `name`. */
+static int is_named(const char *word, const char *name) {
+  return strcmp(word, name) == 0 || (strncmp(word, "..", 2) == 0 && strcmp(word + 2, name) == 0);
+}
+
+static int begins_word(const char *text, const char *at) {
+  if (at - text >= 2 && at[-1] == '.' && at[-2] == '.') at -= 2;
+  return at == text || !is_in_name(at[-1]);
+}
+
+static int has_word(const char *text, const char *name) {
+  const size_t size = strlen(name);
+  for (const char *at = strstr(text, name); at; at = strstr(at + 1, name)) {
+    if (begins_word(text, at) && !is_in_name(at[size])) return 1;
+  }
+  return 0;
+}
+
+static void look_for_mentions(mention_look *look, SEXP x, int depth) {
+  if (depth > MENTIONS_DEEPEST) all_mentioned(look);
+  if (depth > MENTIONS_DEEPEST || (TYPEOF(x) == VECSXP && ALTREP(x)) || is_ours(x)) return;
+  switch (TYPEOF(x)) {
+    case SYMSXP:
+      for (R_xlen_t k = 0; k < XLENGTH(look->names); k++) {
+        if (is_named(CHAR(PRINTNAME(x)), CHAR(STRING_ELT(look->names, k)))) look->found[k] = 1;
+      }
+      return;
+    case STRSXP:
+      if ((look->left -= XLENGTH(x)) < 0) {
+        all_mentioned(look);
+        return;
+      }
+      for (R_xlen_t i = 0; i < XLENGTH(x); i++) {
+        for (R_xlen_t k = 0; k < XLENGTH(look->names); k++) {
+          if (!look->found[k]) look->found[k] = has_word(CHAR(STRING_ELT(x, i)), CHAR(STRING_ELT(look->names, k)));
+        }
+      }
+      return;
+    case VECSXP:
+    case EXPRSXP:
+      for (R_xlen_t i = 0; i < XLENGTH(x); i++) look_for_mentions(look, VECTOR_ELT(x, i), depth + 1);
+      return;
+    case LANGSXP:
+    case LISTSXP:
+      for (SEXP rest = x; rest != R_NilValue; rest = CDR(rest)) look_for_mentions(look, CAR(rest), depth + 1);
+      return;
+    default: return;
+  }
+}
+
+/* Which of these names are in values: symbols, and words of strings, in lists and in code. */
+SEXP ffi_encode_mentions(SEXP values, SEXP names) {
+  SEXP found = PROTECT(Rf_allocVector(LGLSXP, XLENGTH(names)));
+  memset(LOGICAL(found), 0, sizeof(int) * (size_t)XLENGTH(found));
+  mention_look look = {names, LOGICAL(found), MENTIONS_STRINGS};
+  look_for_mentions(&look, values, 0);
+  UNPROTECT(1);
+  return found;
+}

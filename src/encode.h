@@ -67,6 +67,7 @@ SEXP ffi_encode_bounded(SEXP x, SEXP most);
 /* encode-code.c */
 SEXP ffi_encode_code(SEXP objects, SEXP most);
 SEXP ffi_encode_code_words(SEXP code);
+SEXP ffi_encode_mentions(SEXP values, SEXP names);
 
 /* encode-names.c */
 SEXP ffi_encode_names(SEXP streams, SEXP names);

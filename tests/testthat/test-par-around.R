@@ -184,6 +184,137 @@ test_that("what would leave the functions around the map is not evaluated for it
   expect_identical(unname(got), rep(list(rep(list(1:2), 4L)), 3L))
 })
 
+test_that("it is found where only text, symbols, methods, bindings or options beside it lead to it", {
+  withr::local_preserve_seed()
+  slowly <- function() Sys.sleep(0.02)
+  wrapper <- function(X, FUN, verb) verb(X, function(i) {
+    slowly()
+    FUN(i)
+  })
+  cases <- list(
+    text = function(w, verb) verb(1:4, function(i) eval(parse(text = "w + 0")) + 0 * slowly()),
+    element = function(w, verb) verb(c("w", "w * 1", "w", "w"), function(code) {
+      slowly()
+      eval(parse(text = code))
+    }),
+    variable = function(w, verb) {
+      name <- c(a = "w")
+      verb(1:4, function(i) {
+        slowly()
+        get(name)
+      })
+    },
+    symbol = function(w, verb) {
+      code <- alist(first = w)
+      verb(1:4, function(i) {
+        slowly()
+        eval(code$first)
+      })
+    },
+    replacement = function(w, verb) {
+      `raise<-` <- function(x, value) x * 0 + w
+      verb(1:4, function(i) {
+        slowly()
+        raise(i) <- 1
+        i
+      })
+    },
+    binding = function(w, verb) {
+      held <- new.env()
+      makeActiveBinding("y", function() w, held)
+      verb(1:4, function(i) {
+        slowly()
+        held$y
+      })
+    },
+    method = function(w, verb) {
+      format.rg_around_method <- function(x, ...) w
+      verb(1:4, function(i) {
+        slowly()
+        format(structure(1, class = "rg_around_method"))
+      })
+    },
+    option = function(w, verb) {
+      withr::local_options(rg.around = function() w)
+      verb(1:4, function(i) {
+        slowly()
+        getOption("rg.around", stats::runif)()
+      })
+    },
+    ended = function(w, verb) {
+      held <- (function(s) environment())(w)
+      verb(1:4, function(i) {
+        slowly()
+        as.list(held)[[1L]]
+      })
+    },
+    inline = function(w, verb) {
+      q <- quote(w * 1)
+      wrapper(1:4, function(i) if (i > 9) stop("never") else eval(q), verb)
+    },
+    call = function(w, verb) {
+      q <- quote(of())
+      of <- function() w
+      wrapper(1:4, function(i) eval(q), function(X, FUN) wrapper(X, FUN, verb))
+    }
+  )
+  if (requireNamespace("data.table", quietly = TRUE)) {
+    cases$dots <- function(w, verb) verb(1:4, function(i) {
+      Sys.sleep(0.02)
+      data.table::data.table(a = 1)[, a * ..w]
+    })
+    environment(cases$dots) <- globalenv() # code of a package that does not import it is not data.table's
+  }
+  for (name in names(cases)) {
+    set.seed(5)
+    expected <- unname(cases[[name]](runif(1), sapply))
+    verb <- function(X, FUN) unname(par_sapply(X, FUN, .on = 2, .control = settings))
+    set.seed(5)
+    expect_identical(cases[[name]](runif(1), verb), expected, info = name)
+  }
+})
+
+test_that("what nothing names is left to the function that it is an argument of", {
+  said <- character()
+  f <- function(X, then) {
+    values <- par_sapply(X, function(i) i, .on = 2, .control = settings)
+    said <<- c(said, "mapped")
+    then
+    values
+  }
+  expect_identical(f(1:2, said <- c(said, "then")), 1:2)
+  expect_identical(said, c("mapped", "then"))
+})
+
+test_that("calls and the functions that parallel has by the same names have one value for all, too", {
+  withr::local_preserve_seed()
+  f <- function(x) {
+    first <- par_call(mean(x), .control = settings)
+    second <- par_call(x, .control = settings)
+    c(par_value(first) == mean(x), identical(par_value(second), x))
+  }
+  expect_identical(f(runif(3)), c(TRUE, TRUE))
+  verbs <- list(
+    function(FUN) unlist(mclapply(1:4, FUN, mc.cores = 2L, mc.progress = FALSE)),
+    function(FUN) mcmapply(FUN, 1:4, mc.cores = 2L),
+    function(FUN) pvec(1:4, FUN, mc.cores = 2L)
+  )
+  for (verb in verbs) {
+    g <- function(x) length(unique(verb(function(i) {
+      Sys.sleep(0.02)
+      i * 0 + x
+    })))
+    expect_identical(g(runif(1)), 1L)
+  }
+})
+
+test_that("an empty argument among those of the function around the map stays one", {
+  m <- matrix(1:4, 2L)
+  f <- function(..., verb) verb(1:2, function(i) sum(m[...]))
+  expect_identical(on_all(function(on) f(, 1, verb = function(...) par_sapply(..., .on = on, .control = settings))),
+    list(one = c(3L, 3L), forks = c(3L, 3L), pool = c(3L, 3L)))
+})
+
 end_servers()
 
 test_that("nothing is left behind", {
