@@ -72,10 +72,6 @@ abort_descriptor <- function(requested) {
 }
 
 # The order of strings, the same in all locales: by the bytes of UTF-8.
-in_order <- function(strings) {
-  strings <- enc2utf8(strings)
-  Encoding(strings) <- "bytes"
-  order(strings, method = "radix")
-}
+in_order <- function(strings) order(enc2utf8(strings), method = "radix")
 
 sorted <- function(strings) strings[in_order(strings)]

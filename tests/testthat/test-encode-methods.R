@@ -102,7 +102,8 @@ test_that("what of packages code may need is looked for anew when it, or what is
     expect_identical(answer, ask())
   }
   bytes <- function(x) list(serialize(x, NULL, xdr = FALSE))
-  streams <- bytes("rg_one")
+  # As many bytes, and others.
+  streams <- bytes("rg_none")
   expect_answer(streams <- bytes("conn_id"))
   expect_true(ask()$bound)
   streams <- bytes(c("bs", "rg_two"))

@@ -100,6 +100,19 @@ test_that("a checkpoint keeps an environment of a package", {
   }
 })
 
+test_that("strings have the order of their bytes in UTF-8, in all locales and whatever their encoding is", {
+  native <- "\xc3\xa9" # R refuses to order strings of which the first is such a one
+  strings <- c("z", "\u65e5", iconv("\u00e9", "UTF-8", "latin1"), "A", "a", "\u00e8")
+  for (locale in c("C", Sys.getlocale("LC_CTYPE"))) {
+    withr::with_locale(c(LC_CTYPE = locale), {
+      got <- regatta:::sorted(strings)
+      first <- regatta:::in_order(c(native, "\u00e8"))
+    })
+    expect_identical(got, c("A", "a", "z", "\u00e8", "\u00e9", "\u65e5"), label = locale)
+    expect_setequal(first, 1:2)
+  }
+})
+
 test_that("nothing is left behind", {
   end_servers()
   expect_no_detritus(detritus)
