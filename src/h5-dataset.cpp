@@ -29,6 +29,21 @@ const char* name_of(Type type) {
   return names[static_cast<int>(type)];
 }
 
+hid_t native_type(Type type) {
+  switch (type) {
+    case Type::i8: return H5T_NATIVE_INT8;
+    case Type::u8: return H5T_NATIVE_UINT8;
+    case Type::i16: return H5T_NATIVE_INT16;
+    case Type::u16: return H5T_NATIVE_UINT16;
+    case Type::i32: return H5T_NATIVE_INT32;
+    case Type::u32: return H5T_NATIVE_UINT32;
+    case Type::i64: return H5T_NATIVE_INT64;
+    case Type::u64: return H5T_NATIVE_UINT64;
+    case Type::f64: return H5T_NATIVE_DOUBLE;
+    default: return H5T_NATIVE_FLOAT;
+  }
+}
+
 namespace {
 
 bool native_order(H5T_order_t order) {

@@ -26,20 +26,6 @@ namespace h5 {
 
 namespace {
 
-hid_t file_type(Type type) {
-  switch (type) {
-    case Type::i8: return H5T_NATIVE_INT8;
-    case Type::u8: return H5T_NATIVE_UINT8;
-    case Type::i16: return H5T_NATIVE_INT16;
-    case Type::u16: return H5T_NATIVE_UINT16;
-    case Type::i32: return H5T_NATIVE_INT32;
-    case Type::u32: return H5T_NATIVE_UINT32;
-    case Type::f32: return H5T_NATIVE_FLOAT;
-    case Type::f64: return H5T_NATIVE_DOUBLE;
-    default: throw std::logic_error("no dataset of this type is written");
-  }
-}
-
 /* Room on the disk for bytes that are to be written, taken before libhdf5 needs it: where the library cannot write, it
    cannot close the file either, leaves it without what was in it, and ends the session with a fault. What was not
    needed goes back at the end, which is to come after the file is closed. */
@@ -214,7 +200,7 @@ void create_dataset(const std::string& path, const std::string& name, const Plan
   H5Pset_chunk(list.get(), 2, chunk);
   if (plan.level > 0 && plan.shuffle) H5Pset_shuffle(list.get());
   if (plan.level > 0) H5Pset_deflate(list.get(), static_cast<unsigned>(plan.level));
-  const DatasetId dataset(H5Dcreate2(file.get(), name.c_str(), file_type(plan.type), space.get(), links.get(),
+  const DatasetId dataset(H5Dcreate2(file.get(), name.c_str(), native_type(plan.type), space.get(), links.get(),
                                      list.get(), H5P_DEFAULT));
   if (!dataset.valid()) {
     const std::string what = "cannot create " + place(path, name);

@@ -12,6 +12,7 @@
 #include "sys-clock.h"
 #include "sys-process.h"
 #include "sys-socket.h"
+#include "system.h"
 
 /* Gates and links as R objects. Waits are slices of poll() with a look for interrupts between them. */
 enum { SLICE_MS = 100, UNSENT_MAX = 1 << 26 };
@@ -118,7 +119,7 @@ SEXP ffi_gate_step(SEXP gate, SEXP settings) {
   rg_link_settings link_settings = settings_of(settings);
   rg_gate_event *events = (rg_gate_event *)R_alloc(MOST, sizeof *events);
   int count = rg_gate_step(gate_borrow(gate), events, MOST);
-  if (count < 0) return rg_socket_entry_failure("accept", errno);
+  if (count < 0) return rg_system_failure("accept", errno);
   SEXP result = PROTECT(Rf_allocVector(VECSXP, count));
   for (int i = 0; i < count; i++) SET_VECTOR_ELT(result, i, event_value(&events[i], &link_settings));
   UNPROTECT(1);
@@ -177,10 +178,10 @@ static const char *shake_hands(joining *j) {
 static SEXP join(void *data) {
   joining *j = data;
   const char *wrong = shake_hands(j);
-  if (wrong) return rg_socket_entry_failure(wrong, errno);
+  if (wrong) return rg_system_failure(wrong, errno);
   rg_link_settings settings = settings_of(j->settings);
   rg_link *link = rg_link_open(rg_socket_entry_take(j->socket), &settings);
-  if (!link) return rg_socket_entry_failure("thread", errno);
+  if (!link) return rg_system_failure("thread", errno);
   R_SetExternalPtrAddr(j->pointer, link);
   return j->pointer;
 }
@@ -199,7 +200,7 @@ SEXP ffi_link_join(SEXP socket, SEXP key, SEXP number, SEXP seconds, SEXP settin
   SEXP token = PROTECT(R_MakeUnwindCont());
   if (rg_handshake_begin(&j.handshake, 0, RAW(key), (uint64_t)Rf_asReal(number)) < 0) {
     UNPROTECT(2);
-    return rg_socket_entry_failure("crypto", 0);
+    return rg_system_failure("crypto", 0);
   }
   SEXP result = R_UnwindProtect(join, &j, forget, &j.handshake, token);
   rg_handshake_end(&j.handshake);
@@ -212,7 +213,7 @@ static SEXP lost(const rg_link_view *view) {
       [RG_FRAME_WHOLE] = "end", [RG_FRAME_END] = "end",   [RG_FRAME_TORN] = "torn",
       [RG_FRAME_BAD] = "bad",   [RG_FRAME_LONG] = "long", [RG_FRAME_MEMORY] = "memory",
       [RG_FRAME_ERROR] = "recv", [RG_FRAME_AGAIN] = "end"};
-  return rg_socket_entry_failure(names[view->result], view->error);
+  return rg_system_failure(names[view->result], view->error);
 }
 
 /* The bytes are on their way when this returns, all of them or, after an interrupt, none. */
@@ -228,7 +229,7 @@ SEXP ffi_link_send(SEXP pointer, SEXP bytes) {
   }
   size_t size = (size_t)XLENGTH(bytes);
   unsigned char *payload = malloc(size + 1);
-  if (!payload) return rg_socket_entry_failure("memory", ENOMEM);
+  if (!payload) return rg_system_failure("memory", ENOMEM);
   memcpy(payload, RAW_RO(bytes), size);
   if (rg_link_send(link_borrow(pointer), RG_LINK_VALUE, payload, size) == 0) return R_NilValue;
   rg_link_look(link_borrow(pointer), &view);

@@ -18,22 +18,13 @@
 #include <unistd.h>
 
 #include "posix-name.h"
+#include "system.h"
 
 /*
  * How long a wait sleeps before it lets R look for an interrupt. R's handler of SIGINT is
  * installed so that the system goes on waiting after it: only the end of a slice returns.
  */
 enum { SLICE_NS = 100 * 1000 * 1000 };
-
-static SEXP failure(const char *operation) {
-  int code = errno;
-  const char *names[] = {"operation", "errno", ""};
-  SEXP result = PROTECT(Rf_mkNamed(VECSXP, names));
-  SET_VECTOR_ELT(result, 0, Rf_mkString(operation));
-  SET_VECTOR_ELT(result, 1, Rf_ScalarInteger(code));
-  UNPROTECT(1);
-  return result;
-}
 
 /* Named semaphores. The external pointer is cleared when the semaphore is closed. */
 
@@ -133,9 +124,9 @@ SEXP ffi_posix_sem_open(SEXP name, SEXP create_it, SEXP overwrite, SEXP value) {
                    : open_present(path, &fault);
   if (sem == SEM_FAILED) {
     UNPROTECT(1);
-    if (fault <= RG_POSIX_SYSTEM) return failure("sem_open");
+    if (fault <= RG_POSIX_SYSTEM) return rg_system_failure("sem_open", errno);
     errno = 0;
-    return failure(rg_posix_fault_name(fault));
+    return rg_system_failure(rg_posix_fault_name(fault), errno);
   }
   R_SetExternalPtrAddr(pointer, sem);
   UNPROTECT(1);
@@ -143,7 +134,7 @@ SEXP ffi_posix_sem_open(SEXP name, SEXP create_it, SEXP overwrite, SEXP value) {
 }
 
 SEXP ffi_posix_sem_post(SEXP pointer) {
-  return sem_post(sem_borrow(pointer)) < 0 ? failure("sem_post") : R_NilValue;
+  return sem_post(sem_borrow(pointer)) < 0 ? rg_system_failure("sem_post", errno) : R_NilValue;
 }
 
 /* 0; -1 with errno EAGAIN when it has slept in vain. */
@@ -172,7 +163,7 @@ static int sem_wait_slice(sem_t *sem) {
 SEXP ffi_posix_sem_wait(SEXP pointer) {
   for (;;) {
     if (sem_wait_slice(sem_borrow(pointer)) == 0) return R_NilValue;
-    if (errno != EAGAIN) return failure("sem_wait");
+    if (errno != EAGAIN) return rg_system_failure("sem_wait", errno);
     R_CheckUserInterrupt();
   }
 }
@@ -180,12 +171,12 @@ SEXP ffi_posix_sem_wait(SEXP pointer) {
 SEXP ffi_posix_sem_close(SEXP pointer) {
   sem_t *sem = sem_borrow(pointer);
   R_ClearExternalPtr(pointer);
-  return sem_close(sem) < 0 ? failure("sem_close") : R_NilValue;
+  return sem_close(sem) < 0 ? rg_system_failure("sem_close", errno) : R_NilValue;
 }
 
 SEXP ffi_posix_sem_unlink(SEXP name) {
   const char *path = Rf_translateChar(STRING_ELT(name, 0));
-  return sem_unlink(path) < 0 ? failure("sem_unlink") : R_NilValue;
+  return sem_unlink(path) < 0 ? rg_system_failure("sem_unlink", errno) : R_NilValue;
 }
 
 /* System V. The caller of semctl() has to define this. */
@@ -200,10 +191,10 @@ SEXP ffi_semv_create(SEXP values) {
   unsigned short *first = (unsigned short *)R_alloc((size_t)n, sizeof *first);
   for (R_xlen_t i = 0; i < n; i++) first[i] = (unsigned short)INTEGER_RO(values)[i];
   int id = semget(IPC_PRIVATE, (int)n, S_IRUSR | S_IWUSR);
-  if (id < 0) return failure("semget");
+  if (id < 0) return rg_system_failure("semget", errno);
   union semun argument = {.array = first};
   if (semctl(id, 0, SETALL, argument) < 0) {
-    SEXP result = PROTECT(failure("semctl"));
+    SEXP result = PROTECT(rg_system_failure("semctl", errno));
     semctl(id, 0, IPC_RMID);
     UNPROTECT(1);
     return result;
@@ -235,12 +226,12 @@ SEXP ffi_semv_operate(SEXP id, SEXP number, SEXP change, SEXP undo) {
     operations[i].sem_flg = LOGICAL_RO(undo)[i] == TRUE ? SEM_UNDO : 0;
   }
   while (operate_slice(Rf_asInteger(id), operations, (size_t)n) < 0) {
-    if (errno != EAGAIN && errno != EINTR) return failure("semop");
+    if (errno != EAGAIN && errno != EINTR) return rg_system_failure("semop", errno);
     R_CheckUserInterrupt();
   }
   return R_NilValue;
 }
 
 SEXP ffi_semv_remove(SEXP id) {
-  return semctl(Rf_asInteger(id), 0, IPC_RMID) < 0 ? failure("semctl") : R_NilValue;
+  return semctl(Rf_asInteger(id), 0, IPC_RMID) < 0 ? rg_system_failure("semctl", errno) : R_NilValue;
 }

@@ -14,6 +14,7 @@
 #include "sys-clock.h"
 #include "sys-fd.h"
 #include "sys-socket.h"
+#include "system.h"
 
 /*
  * Sockets as R objects: external pointers to the structure below. All of them are made before their
@@ -37,15 +38,6 @@ typedef struct {
   char *path;        /* of a Unix socket that is listened at, in the process `owner` */
   pid_t owner;
 } rg_socket;
-
-SEXP rg_socket_entry_failure(const char *operation, int code) {
-  const char *names[] = {"operation", "errno", ""};
-  SEXP result = PROTECT(Rf_mkNamed(VECSXP, names));
-  SET_VECTOR_ELT(result, 0, Rf_mkString(operation));
-  SET_VECTOR_ELT(result, 1, Rf_ScalarInteger(code));
-  UNPROTECT(1);
-  return result;
-}
 
 static void socket_finalize(SEXP pointer) {
   rg_socket *s = R_ExternalPtrAddr(pointer);
@@ -118,7 +110,7 @@ static int await_one(const rg_socket *s, int write, int64_t until) {
 
 /* What await_one() was waiting for has not come. */
 static SEXP in_vain(int found) {
-  return found == 0 ? rg_socket_entry_failure("timeout", ETIMEDOUT) : rg_socket_entry_failure("poll", errno);
+  return found == 0 ? rg_system_failure("timeout", ETIMEDOUT) : rg_system_failure("poll", errno);
 }
 
 /* A folder that nobody else can enter keeps everybody else from the socket in it. */
@@ -139,12 +131,12 @@ static int addresses_of(SEXP host, SEXP port, SEXP path, int passive, rg_address
   if (path != R_NilValue) {
     const char *name = Rf_translateChar(STRING_ELT(path, 0));
     if (rg_socket_path(name, &list[0]) < 0) {
-      *failed = rg_socket_entry_failure("socket", errno);
+      *failed = rg_system_failure("socket", errno);
       return -1;
     }
     *count = 1;
     if (passive && !is_private(name)) {
-      *failed = rg_socket_entry_failure("folder", 0);
+      *failed = rg_system_failure("folder", 0);
       return -1;
     }
     return 0;
@@ -153,7 +145,7 @@ static int addresses_of(SEXP host, SEXP port, SEXP path, int passive, rg_address
   *count = rg_socket_resolve(name, Rf_asInteger(port), passive, list, RG_ADDRESS_MAX);
   if (*count > 0) return 0;
   SEXP text = PROTECT(Rf_mkString(*count < 0 ? rg_socket_resolve_message(*count) : "no address"));
-  *failed = PROTECT(rg_socket_entry_failure("resolve", 0));
+  *failed = PROTECT(rg_system_failure("resolve", 0));
   Rf_setAttrib(*failed, Rf_install("reason"), text);
   UNPROTECT(2);
   return -1;
@@ -179,7 +171,7 @@ SEXP ffi_socket_listen(SEXP host, SEXP port, SEXP backlog, SEXP path, SEXP secon
       UNPROTECT(1);
       return pointer;
     }
-    failed = rg_socket_entry_failure("listen", code);
+    failed = rg_system_failure("listen", code);
   }
   UNPROTECT(1);
   return failed;
@@ -207,7 +199,7 @@ SEXP ffi_socket_accept(SEXP server, SEXP seconds, SEXP blocking) {
     if (peer->fd >= 0) break;
     if (errno != EAGAIN) {
       UNPROTECT(1);
-      return rg_socket_entry_failure("accept", errno);
+      return rg_system_failure("accept", errno);
     }
     int found = await_one(s, 0, until);
     socket_borrow(server); /* code that ran meanwhile may have closed it */
@@ -250,7 +242,7 @@ SEXP ffi_socket_connect(SEXP host, SEXP port, SEXP path, SEXP seconds, SEXP bloc
       UNPROTECT(1);
       return pointer;
     }
-    failed = rg_socket_entry_failure(code == ETIMEDOUT ? "timeout" : "connect", code);
+    failed = rg_system_failure(code == ETIMEDOUT ? "timeout" : "connect", code);
   }
   UNPROTECT(1);
   return failed;
@@ -272,7 +264,7 @@ SEXP ffi_socket_select(SEXP sockets, SEXP write, SEXP seconds) {
   int found = await(fds, count, writes, waiting ? rg_clock_now() : until, ready);
   if (found < 0) {
     UNPROTECT(1);
-    return rg_socket_entry_failure("poll", errno);
+    return rg_system_failure("poll", errno);
   }
   for (int i = 0; i < count; i++) LOGICAL(result)[i] |= ready[i];
   UNPROTECT(1);
@@ -286,7 +278,7 @@ SEXP ffi_socket_timeout(SEXP socket, SEXP seconds) {
   return Rf_ScalarReal(before);
 }
 
-static SEXP broken(void) { return rg_socket_entry_failure("broken", EPIPE); }
+static SEXP broken(void) { return rg_system_failure("broken", EPIPE); }
 
 /* Bytes of what is pending, as an R value. */
 static SEXP take_pending(rg_socket *s, size_t size) {
@@ -302,20 +294,20 @@ static SEXP take_pending(rg_socket *s, size_t size) {
 SEXP ffi_socket_read(SEXP socket, SEXP size) {
   rg_socket *s = socket_borrow(socket);
   if (s->is_broken) return broken();
-  if (rg_frame_is_begun(&s->frame)) return rg_socket_entry_failure("within", 0);
+  if (rg_frame_is_begun(&s->frame)) return rg_system_failure("within", 0);
   size_t wanted = (size_t)Rf_asReal(size);
   int64_t until = until_of(s->seconds);
   enum { PIECE = 1 << 16 };
   while (s->pending.size < wanted) {
     size_t more = wanted - s->pending.size < PIECE ? wanted - s->pending.size : PIECE;
-    if (rg_buffer_reserve(&s->pending, more) < 0) return rg_socket_entry_failure("memory", ENOMEM);
+    if (rg_buffer_reserve(&s->pending, more) < 0) return rg_system_failure("memory", ENOMEM);
     ssize_t n = rg_socket_recv(s->fd, s->pending.data + s->pending.size, more);
     if (n > 0) {
       s->pending.size += (size_t)n;
       continue;
     }
     if (n == 0) break;
-    if (errno != EAGAIN) return rg_socket_entry_failure("recv", errno);
+    if (errno != EAGAIN) return rg_system_failure("recv", errno);
     if (!s->is_blocking) break;
     int found = await_one(s, 0, until);
     s = socket_borrow(socket);
@@ -346,7 +338,7 @@ static SEXP write_bytes(void *data) {
       sent += (size_t)n;
       continue;
     }
-    if (errno != EAGAIN) return rg_socket_entry_failure("send", errno);
+    if (errno != EAGAIN) return rg_system_failure("send", errno);
     if (!s->is_blocking) break;
     int found = await_one(s, 1, until);
     s = socket_borrow(w->socket);
@@ -362,7 +354,7 @@ static SEXP write_frame(void *data) {
   for (;;) {
     rg_frame_result result = rg_frame_write(w->writer, s->fd);
     if (result == RG_FRAME_WHOLE) return R_NilValue;
-    if (result == RG_FRAME_ERROR) return rg_socket_entry_failure("send", errno);
+    if (result == RG_FRAME_ERROR) return rg_system_failure("send", errno);
     int found = await_one(s, 1, until);
     s = socket_borrow(w->socket);
     if (found <= 0) return in_vain(found);
@@ -400,7 +392,7 @@ static SEXP spoiled(rg_socket *s, rg_frame_result result) {
       [RG_FRAME_LONG] = "long", [RG_FRAME_MEMORY] = "memory", [RG_FRAME_ERROR] = "recv"};
   int code = errno;
   s->is_broken = 1;
-  SEXP failed = PROTECT(rg_socket_entry_failure(names[result], result == RG_FRAME_ERROR ? code : 0));
+  SEXP failed = PROTECT(rg_system_failure(names[result], result == RG_FRAME_ERROR ? code : 0));
   SEXP length = PROTECT(Rf_ScalarReal((double)s->frame.length));
   Rf_setAttrib(failed, Rf_install("length"), length);
   UNPROTECT(2);
@@ -410,7 +402,7 @@ static SEXP spoiled(rg_socket *s, rg_frame_result result) {
 SEXP ffi_socket_receive(SEXP socket, SEXP most) {
   rg_socket *s = socket_borrow(socket);
   if (s->is_broken) return broken();
-  if (s->pending.size > 0) return rg_socket_entry_failure("pending", 0);
+  if (s->pending.size > 0) return rg_system_failure("pending", 0);
   s->frame.limit = (uint64_t)Rf_asReal(most);
   int64_t until = until_of(s->seconds);
   for (;;) {

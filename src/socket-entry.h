@@ -20,7 +20,4 @@ SEXP ffi_socket_close(SEXP socket);
 int rg_socket_entry_fd(SEXP socket);
 int rg_socket_entry_take(SEXP socket);
 
-/* list(operation, errno): what failed and why, for R to word. */
-SEXP rg_socket_entry_failure(const char *operation, int code);
-
 #endif

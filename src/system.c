@@ -34,6 +34,15 @@ SEXP ffi_sleep(SEXP seconds) {
   return R_NilValue;
 }
 
+SEXP rg_system_failure(const char *operation, int code) {
+  const char *names[] = {"operation", "errno", ""};
+  SEXP result = PROTECT(Rf_mkNamed(VECSXP, names));
+  SET_VECTOR_ELT(result, 0, Rf_mkString(operation));
+  SET_VECTOR_ELT(result, 1, Rf_ScalarInteger(code));
+  UNPROTECT(1);
+  return result;
+}
+
 /* "File too large" does not say that a limit of the process is meant, and that files in memory count. */
 SEXP ffi_system_message(SEXP code) {
   char text[256];

@@ -16,4 +16,7 @@ SEXP ffi_memory_malloced(void);
 SEXP ffi_memory_keep_freed(void);
 SEXP ffi_process_mark(void);
 
+/* list(operation, errno): what failed and why, for R to word. */
+SEXP rg_system_failure(const char *operation, int code);
+
 #endif

@@ -86,7 +86,8 @@ test_that("subscripts are taken as R takes those of a matrix", {
   )
   for (code in wrong) {
     expect_error(eval(code, list(o = m)), class = "regatta_error_h5", label = deparse(code))
-    if (!any(grepl("Inf", code))) expect_error(eval(code, list(o = x)), label = deparse(code))
+    # Whether x[[-1, 1]] is an error R decides by memory that it has not written to.
+    if (!any(grepl("Inf|-1", deparse(code)))) expect_error(eval(code, list(o = x)), label = deparse(code))
   }
   expect_error(m[i = 1], class = "regatta_error_argument")
   expect_match(conditionMessage(h5_error(m[1, 2, 3])), "there are 3 subscripts for a matrix, which has 2")
