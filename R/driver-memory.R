@@ -58,6 +58,12 @@ memory_watch <- function(run) {
   if (!near || is.na(left[["available"]])) {
     return(memory_looked(run, left, left[["available"]], left[["total"]], 0L, now))
   }
+  memory_act(run, left, now)
+}
+
+# When there may not be enough for all.
+memory_act <- function(run, left, now) {
+  memory <- run$memory
   used <- memory_used(run)
   ending <- used$worker %in% memory$ending
   # What is about to be free counts as free.

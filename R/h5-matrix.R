@@ -22,12 +22,12 @@ h5_matrix <- function(path, name, plane = NULL, dimnames = TRUE) {
 }
 
 # An environment, which is never changed: functions of base that ask no class, as `for`, would take the elements of a
-# list, or of any vector, for the data.
+# list, or of any vector, for the data. What is the same for dense and sparse matrices is a method for "h5_object".
 h5_object <- function(fields, class) {
   x <- new.env(hash = FALSE, parent = emptyenv())
   assign("fields", fields, envir = x)
   lockEnvironment(x, bindings = TRUE)
-  structure(x, class = class)
+  structure(x, class = union(class, "h5_object"))
 }
 
 h5_fields <- function(x) .subset2(x, "fields")
@@ -93,17 +93,17 @@ check_h5_matrix <- function(x, argument = "m", call = rlang::caller_env()) {
   x
 }
 
-dim.h5_matrix <- function(x) {
+dim.h5_object <- function(x) {
   x <- h5_fields(x)
   if (x$transposed) rev(x$dim) else x$dim
 }
 
-dimnames.h5_matrix <- function(x) {
+dimnames.h5_object <- function(x) {
   x <- h5_fields(x)
   if (x$transposed && !is.null(x$dimnames)) rev(x$dimnames) else x$dimnames
 }
 
-t.h5_matrix <- function(x) {
+t.h5_object <- function(x) {
   fields <- h5_fields(x)
   fields$transposed <- !fields$transposed
   h5_object(fields, class(x))
@@ -132,7 +132,7 @@ h5_subscripts <- function(x, ...) {
 # Whatever is not FALSE.
 h5_drops <- function(drop) !isFALSE(as.logical(drop)[1L])
 
-`[[.h5_matrix` <- function(x, ..., exact = TRUE) {
+`[[.h5_object` <- function(x, ..., exact = TRUE) {
   if (...length() < 2L) h5_refuse_vector("a list", sys.call())
   at <- h5_subscripts(x, ...)
   if (length(at$rows) != 1L || length(at$columns) != 1L) {
@@ -255,17 +255,17 @@ h5_layout <- function(fields, shape) {
   if (is.null(fields$chunk)) fields$layout else paste("chunks of", shape(fields$chunk))
 }
 
-print.h5_matrix <- function(x, ...) {
+print.h5_object <- function(x, ...) {
   writeLines(format(x, ...))
   invisible(x)
 }
 
 # A list would show its fields.
-str.h5_matrix <- function(object, ...) {
+str.h5_object <- function(object, ...) {
   writeLines(paste0(" ", format(object)[[1L]]))
   invisible(NULL)
 }
 
-length.h5_matrix <- function(x) {
+length.h5_object <- function(x) {
   prod(dim(x))
 }

@@ -122,8 +122,6 @@ h5_sparse_totals <- function(m, axes, what, call) {
   if (h5_drops(drop) && at$count == 2L && any(dim(part) == 1L)) drop(as.matrix(part)) else part
 }
 
-`[[.h5_sparse` <- `[[.h5_matrix`
-
 as.matrix.h5_sparse <- function(x, ...) {
   as.matrix(h5_sparse_part(x, NULL, NULL))
 }
@@ -162,14 +160,6 @@ h5_sparse_part <- function(x, rows, columns, call = rlang::caller_env()) {
   part
 }
 
-dim.h5_sparse <- dim.h5_matrix
-
-dimnames.h5_sparse <- dimnames.h5_matrix
-
-t.h5_sparse <- t.h5_matrix
-
-length.h5_sparse <- length.h5_matrix
-
 format.h5_sparse <- function(x, ...) {
   fields <- h5_fields(x)
   shape <- format_extents(dim(x), ",")
@@ -185,6 +175,3 @@ format.h5_sparse <- function(x, ...) {
   )
 }
 
-print.h5_sparse <- print.h5_matrix
-
-str.h5_sparse <- str.h5_matrix

@@ -36,7 +36,7 @@ par_control <- function(...,
   if (is_default && !is.null(the$defaults)) {
     return(the$defaults)
   }
-  check_settings(...)
+  if (...length() > 0L) refuse_setting(...)
   control <- checked_control(mget(setting_names(), environment()), rlang::current_env())
   if (is_default) the$defaults <- control else note_checked(control)
   control
@@ -94,10 +94,7 @@ check_folder <- function(x, argument, call) {
 setting_names <- function() setdiff(names(formals(par_control)), "...")
 
 # Settings are given by their whole names: a part of one, or one that is misspelt, is in the dots.
-check_settings <- function(..., call = rlang::caller_call()) {
-  if (...length() == 0L) {
-    return(invisible())
-  }
+refuse_setting <- function(..., call = rlang::caller_call()) {
   known <- setting_names()
   name <- names(list(...))[[1L]]
   if (is.null(name) || !nzchar(name)) {
@@ -145,7 +142,7 @@ check_control <- function(x, n, call = rlang::caller_env()) {
   if (!identical(x, the$defaults) && !identical(x, the$checked)) {
     given <- as.list(unclass(x))
     unknown <- setdiff(names(given), setting_names())
-    do.call(check_settings, c(given[unknown], list(call = call)), quote = TRUE)
+    if (length(unknown) > 0L) do.call(refuse_setting, c(given[unknown], list(call = call)), quote = TRUE)
     x <- checked_control(given, call)
     note_checked(x)
   }

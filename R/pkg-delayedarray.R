@@ -18,7 +18,7 @@ delayedarray_where <- function() {
   if (is.null(the$delayedarray)) {
     where <- new.env(parent = asNamespace("regatta"))
     assign(".packageName", "regatta", envir = where)
-    for (class in delayedarray_classes) methods::setOldClass(class, where = where)
+    for (class in delayedarray_classes) methods::setOldClass(c(class, "h5_object"), where = where)
     the$delayedarray <- where
   }
   the$delayedarray
