@@ -52,9 +52,10 @@ the$attached <- NULL
 caller_home <- new.env(parent = .BaseNamespaceEnv)
 
 # The same for a function that another one returns, with the variables of that: `maker(...)` ends by this. It can use no
-# function of the package but those among these variables.
+# function of the package but those among these variables. By one of them its frames are known: see is_around().
 from_base <- function(fun) {
   env <- environment(fun)
+  env$`*around*` <- TRUE
   parent.env(env) <- .BaseNamespaceEnv
   fun
 }

@@ -35,6 +35,10 @@ conditionCall.regatta_error <- function(c) {
   c[["call"]]
 }
 
+# `$` of a list takes the start of a name for the name. An error of an element has the fields of ours beside those of
+# the user's, which may be `d` and not there: that is not our `dump`.
+`$.regatta_error` <- function(x, name) .subset2(x, name)
+
 cnd_header.regatta_error <- function(cnd, ...) {
   cnd[["message"]]
 }

@@ -67,12 +67,13 @@ is_only_signalled <- function(frame) {
 # asked now, R would leave for the top level.
 is_stopped <- function(frame) frame > 0L && identical(sys.function(frame), stop)
 
-# Without the classes of what code goes on after, so that no handler outside the call takes it for such.
+# With its fields, and without the classes of what code goes on after, so that no handler outside the call takes it for
+# such.
 as_error <- function(cnd) {
   passing <- c("simpleWarning", "warning", "simpleMessage", "message", "interrupt", "simpleCondition", "condition")
-  simple <- simpleError(message_of(cnd), or_else(conditionCall(cnd), NULL))
-  class(simple) <- unique(c(setdiff(class(cnd), passing), class(simple)))
-  simple
+  error <- if (is.list(cnd) && !isS4(cnd)) cnd else simpleError(message_of(cnd), or_else(conditionCall(cnd), NULL))
+  attr(error, "class") <- unique(c(setdiff(class(cnd), passing), plain_error$class))
+  error
 }
 
 # Lets that signalCondition() return: the exiting handler of evaluate_all() would take the signal

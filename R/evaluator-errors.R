@@ -109,7 +109,15 @@ without_outer_call <- function(cnd) {
       return(if (has_frame(call, own)) cnd else with_call(cnd, NULL))
     }
   }
-  cnd
+  if (is_call_around(call)) with_call(cnd, NULL) else cnd
+}
+
+# A builtin that warns names the innermost frame, which is none of the user's if it is itself what a verb was given.
+is_call_around <- function(call) {
+  at <- evaluator$depth + 1L
+  length(at) == 1L && at < sys.nframe() && identical(`attributes<-`(sys.call(at), NULL), call) &&
+    is_around(list(sys.frame(at))) &&
+    length(user_frames(sys.calls(), sys.frames(), at)$calls) == 0L
 }
 
 # They are the same for all elements of a run. Before the first one begins nothing is known of them.

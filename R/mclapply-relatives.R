@@ -65,8 +65,10 @@ mapply_caller <- function(FUN, dots, more) {
   further[is_code] <- more[is_code]
   from_base(function(i, scene) {
     picked <- pick(i)
-    scene$depth <- sys.nframe() + 1L # below do.call()
-    do.call(forceAndCall, c(length(picked), quote(FUN), picked, further), envir = environment())
+    value <- NULL
+    do.call(delayedAssign, list("value", as.call(c(forceAndCall, length(picked), quote(FUN), picked, further))))
+    scene$depth <- sys.nframe()
+    value
   })
 }
 
@@ -78,10 +80,13 @@ pvec_caller <- function(`*FUN*`, `*v*`, `*pieces*`, `*at*`, ...) {
   pieces <- `*pieces*`
   at <- `*at*`
   further <- if (is.null(at)) list(quote(...)) else lapply(at, function(k) as.name(sprintf("..%d", k)))
+  call <- as.call(c(quote(FUN), quote(piece), further))
   from_base(function(k, scene) {
     piece <- if (is.null(pieces)) v else v[seq.int(pieces$from[[k]], pieces$to[[k]])]
-    scene$depth <- sys.nframe() + 1L # below do.call()
-    do.call("FUN", c(quote(piece), further), envir = environment())
+    value <- NULL
+    do.call(delayedAssign, list("value", call))
+    scene$depth <- sys.nframe()
+    value
   })
 }
 

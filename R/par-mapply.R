@@ -28,13 +28,15 @@ par_mapply <- function(FUN, ..., MoreArgs = NULL, SIMPLIFY = TRUE, USE.NAMES = T
 
 # A function of the number of an element. FUN sees a call as in mapply(), with names in place of the data, and its
 # arguments are evaluated before it begins: what it keeps of them would hold all the elements otherwise. As there, code
-# in MoreArgs is code of the call.
+# in MoreArgs is code of the call. The call is that of a promise, since do.call() and eval() have frames.
 mapply_element <- function(FUN, dots, more) {
   force(list(FUN, more))
   pick <- mapply_picker(lengths(dots))
   from_base(function(i) {
     picked <- pick(i)
-    do.call(forceAndCall, c(length(picked), FUN, picked, more))
+    value <- NULL
+    do.call(delayedAssign, list("value", as.call(c(forceAndCall, length(picked), FUN, picked, more))))
+    value
   })
 }
 

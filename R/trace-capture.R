@@ -56,7 +56,7 @@ or_else <- function(value, other) {
 
 # `first` is the frame of the user's function, `last` the one below the error handler's own. What
 # goes: the functions that signalled the condition, the inner frames of tryCatch() and its
-# kind, and the inside of a nested parallel call.
+# kind, what a verb puts around the user's function, and the inside of a nested parallel call.
 user_frames <- function(calls, frames, first = 1L, last = length(calls)) {
   pick <- seq_len(last)
   pick <- pick[pick >= first]
@@ -68,8 +68,13 @@ user_frames <- function(calls, frames, first = 1L, last = length(calls)) {
     n <- n - 1L
   }
   pick <- seq_len(n)
-  keep <- pick[!is_inner_frame(calls[pick], frames[pick], home[pick])]
+  keep <- pick[!is_inner_frame(calls[pick], frames[pick], home[pick]) & !is_around(frames[pick])]
   list(calls = calls[keep], frames = frames[keep])
+}
+
+# Whether the function of each frame is one by from_base().
+is_around <- function(frames) {
+  vapply(frames, function(frame) exists("*around*", envir = parent.env(frame), inherits = FALSE), NA)
 }
 
 # The package of each frame's function, "" for the user's own. Code of the user's may be enclosed by

@@ -71,6 +71,53 @@ test_that("stop() of a condition that is no error is an error with its message",
   expect_identical(second(taken, NULL), as.list(1:4))
 })
 
+test_that("a condition that is no error and is given to stop() keeps its class, fields and attributes", {
+  withr::local_preserve_seed()
+  fails <- function(i) {
+    if (i == 2L) {
+      stop(structure(
+        list(message = "own", call = quote(f(x)), best = c(1.5, 2.5), from = "field"),
+        class = c("rg_own", "condition"), more = 1L
+      ))
+    }
+    i
+  }
+  # Handlers for errors are not for it, in the element.
+  handles <- function(i) tryCatch(try(fails(i), silent = TRUE), error = function(e) "taken for an error")
+  environment(fails) <- globalenv()
+  environment(handles) <- list2env(list(fails = fails), parent = globalenv())
+  session <- structure(list(), class = "regatta_session")
+  for (on in c(places, list(session = session))) {
+    control <- par_control(
+      workers = if (is.null(on)) 1L, progress = FALSE, seed = FALSE, dump = "no", errors = "collect"
+    )
+    collected <- suppressWarnings(par_lapply(1:3, fails, .on = on, .control = control))[[2L]]
+    control$errors <- "stop"
+    for (got in list(
+      collected, tryCatch(par_lapply(1:3, fails, .on = on, .control = control), rg_own = identity),
+      tryCatch(par_lapply(1:3, handles, .on = on, .control = control), rg_own = identity)
+    )) {
+      expect_s3_class(got, c("regatta_error_element", "rg_own", "error"))
+      expect_match(conditionMessage(got), "in `f(x)`: own", fixed = TRUE)
+      expect_identical(got$best, c(1.5, 2.5))
+      expect_s3_class(got$parent, c("rg_own", "simpleError", "error", "condition"), exact = TRUE)
+      expect_identical(unclass(got$parent)[c("best", "from")], list(best = c(1.5, 2.5), from = "field"))
+      expect_identical(conditionMessage(got$parent), "own")
+      expect_identical(conditionCall(got$parent), quote(f(x)))
+      expect_identical(attr(got$parent, "more"), 1L)
+    }
+  }
+  # A warning that a handler gives to stop() is none for those outside.
+  again <- function(i) withCallingHandlers(
+    warning(warningCondition("w", field = 1, class = "rg_warned")), warning = function(w) stop(w)
+  )
+  got <- tryCatch(
+    par_lapply(1L, again, .control = two_workers(workers = 1L)),
+    warning = function(w) "a warning", rg_warned = identity
+  )
+  expect_identical(got$field, 1)
+})
+
 test_that("a jump in an element that has the session's own process is the session's", {
   control <- par_control(progress = FALSE, seed = FALSE)
   on <- structure(list(), class = "regatta_session")

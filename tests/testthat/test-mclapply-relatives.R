@@ -35,6 +35,28 @@ test_that("mcmapply() takes settings of mclapply() by name and keeps failures in
   expect_identical(mcmapply(function(e) e, language), mapply(function(e) e, language))
 })
 
+test_that("what is told of an element names no call of ours", {
+  withr::local_preserve_seed()
+  fails <- function(x, ...) {
+    inner <- function() stop("deep")
+    inner()
+  }
+  calls <- function(value) sub("  at .*", "", attr(value[[1L]], "traceback"))
+  warned <- function(code) conditionCall(tryCatch(code, warning = identity))
+  for (cores in 1:2) {
+    got <- mcmapply(fails, 1:2, 3:4, mc.cores = cores, mc.allow.error = NA)
+    expect_identical(calls(got), c("inner()", "FUN(dots[[1L]][[1L]], dots[[2L]][[1L]])"))
+    expect_null(warned(mcmapply(log, -1, 2, mc.cores = cores)))
+    expect_identical(warned(mcmapply(sqrt, -1, mc.cores = cores)), quote(FUN(dots[[1L]][[1L]])))
+    expect_identical(warned(pvec(-(1:4), sqrt, mc.cores = cores)), quote(FUN(piece, ...)))
+  }
+  e <- tryCatch(pvec(1:4, fails, mc.cores = 2), regatta_error_elements = identity)
+  shown <- lapply(e$errors[[1L]]$trace$calls, `attributes<-`, NULL)
+  expect_identical(shown, list(quote(FUN(piece, ...)), quote(inner())))
+  further <- pvec(1:4, function(v, a, b) v + a * b, mc.retry = 1, 10, b = 100, mc.cores = 2)
+  expect_identical(further, 1:4 + 1000)
+})
+
 test_that("mcMap() gives what Map() gives, in silence", {
   withr::local_preserve_seed()
   expect_identical(mcMap(function(x, y) x + y, c(a = 1, b = 2), 3:4),

@@ -35,6 +35,52 @@ test_that("FUN sees the calls that mapply makes, and keeps no more of the argume
   expect_identical(unname(lapply(kept, function(f) f())), as.list(rep(1:3, 3)))
 })
 
+# Of the condition that `code` signals first: its call, and those that led to it if it is an error of an element.
+signalled <- function(code) {
+  cnd <- tryCatch(code, condition = identity)
+  own <- if (is.null(cnd$parent)) cnd else cnd$parent
+  list(call = conditionCall(own), trace = cnd$trace$calls)
+}
+
+test_that("what is told of an element names no call but the user's and that of mapply()", {
+  withr::defer(end_servers())
+  pool <- local_pool(1L)
+  nodes <- local_cluster(1L)
+  fails <- function(x, y) {
+    inner <- function() stop("deep")
+    inner()
+  }
+  warns <- function(x, y) as.integer("no")
+  for (on in list(1L, pool, nodes)) {
+    quiet <- two_workers(workers = if (is.numeric(on)) 1L)
+    ours <- function(...) signalled(par_mapply(..., .on = if (!is.numeric(on)) on, .control = quiet))
+    got <- ours(fails, 1:2, 3:4)
+    expect_length(got$trace, 2L)
+    expect_identical(got$trace[[1L]][-1L], quote(f(dots[[1L]][[1L]], dots[[2L]][[1L]]))[-1L])
+    expect_identical(got$trace[[2L]], quote(inner()))
+    expect_identical(got$call, quote(inner()))
+    # A function in a call is a name, by its arguments.
+    expect_identical(ours(warns, 1:2, 3:4)$call[-1L], signalled(mapply(warns, 1:2, 3:4))$call[-1L])
+    expect_identical(ours(sqrt, -1)$call[-1L], signalled(mapply(sqrt, -1))$call[-1L])
+    expect_identical(ours(log, "a")$call[-1L], signalled(mapply(log, "a"))$call[-1L])
+    # Here mapply() has its own.
+    expect_identical(ours(log, -1, 2), list(call = NULL, trace = NULL))
+    # A forked worker has the session's calls below it, of which this may be one.
+    if (!is.numeric(on)) {
+      expect_identical(ours(function(x) lapply(-1, sqrt), 1)$call, quote(FUN(X[[i]], ...)))
+    }
+  }
+})
+
+test_that("a value may be the empty argument, a promise's own, or invisible", {
+  empty <- function(x) quote(expr = )
+  expect_identical(
+    par_mapply(empty, 1:2, SIMPLIFY = FALSE, .control = two_workers()), mapply(empty, 1:2, SIMPLIFY = FALSE)
+  )
+  expect_same_mapply(function(x) invisible(x), 1:2)
+  expect_same_mapply(function(value, i, picked) value + i + picked, value = 1:2, i = 3:4, picked = 5:6)
+})
+
 test_that("short arguments are recycled, with mapply's warning", {
   expect_identical(
     par_mapply(function(x, y) x + y, 1:6, 1:3, .control = two_workers()),
