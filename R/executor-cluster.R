@@ -84,9 +84,19 @@ cluster_guard <- function(pool, code) {
   value
 }
 
+# Of a cluster without sockets what comes from any node is for the one run that has it.
+cluster_engage <- function(pool) {
+  taken <- vapply(pool$wires, function(wire) rlang::obj_address(wire$node), "")
+  if (any(taken %in% unlist(the$engaged))) {
+    signal_error(error_start(length(pool$wires), reason_busy, advice_busy, call = pool$plan$call))
+  }
+  the$engaged[[pool$token]] <- taken
+}
+
 # A worker that takes the place of another is a node that the run has not used, if there is one.
 cluster_start <- function(pool, workers) {
   if (is.null(pool$slots)) {
+    if (!pool$sockets) cluster_engage(pool)
     pool$slots <- .Call(ffi_cluster_slots_new, length(pool$wires) + length(pool$spare), shm_limit())
   }
   if (!is.null(pool$packed)) {
@@ -428,7 +438,10 @@ cluster_stop <- function(pool) {
         if (identical(wire$busy, pool$token) && is_local(wire) && !is.null(wire$slots)) wire_interrupt(wire, -1)
       }
       wires_recall(mine, pool$token)
-      if (!pool$sockets) cluster_part(pool)
+      if (!pool$sockets) {
+        cluster_part(pool)
+        the$engaged[[pool$token]] <- NULL
+      }
       pool$packed <- NULL
       pool$slots <- NULL
     })

@@ -104,7 +104,7 @@ job_set <- function(job, undo = job_before()) {
   workspace_set(job$variables, job$locked, job$active)
   undo$hidden <- workspace_hide(job$unsent, undo$variables$lazy)
   methods_set(job$registered)
-  session_options(job$settings$options)
+  session_options(job$settings)
   evaluator$unsent <- job$unsent
   rng_use(NULL, job$rng_kind)
   fork_worker_share(job)

@@ -35,6 +35,8 @@ new_executor.regatta_cluster <- function(on, plan) {
 # EBUSY, on all systems.
 device_busy <- 16L
 
+reason_busy <- "all of this cluster are at calls, maps or streams that are under way"
+
 advice_busy <- "A worker that is at a call is free when `par_value()` has its value, those of a stream are at its end."
 
 # Returns what must be kept as long as workers may read it.
@@ -60,7 +62,7 @@ pool_attach <- function(pool, workers, places, members) {
       reason <- if (got[[2L]] != device_busy) {
         .Call(ffi_system_message, got[[2L]])
       } else if (k == 1L) {
-        "all of this cluster are at calls, maps or streams that are under way"
+        reason_busy
       }
       event_not_started(workers[[k]], reason)
     }

@@ -21,10 +21,10 @@ fork_server <- function(packages, call = NULL, forks = TRUE, options = NULL) {
 }
 
 fork_server_config <- function(packages, forks, options = NULL) {
-  if (is.null(options)) options <- portable_options(options_take(whole = FALSE))
+  if (is.null(options)) options <- options_sent(options_take(whole = FALSE))
   list(
     packages = as.character(packages), command = if (!forks) r_command("regatta:::fork_member_main()"),
-    options = options, locale = settings_locale(), lib = .libPaths(), dir = getwd(),
+    options = options, locale = settings_locale(), collation = settings_collation(), lib = .libPaths(), dir = getwd(),
     env = Sys.getenv(names(fork_server_env()), NA, names = TRUE)
   )
 }
@@ -128,6 +128,7 @@ fork_server_become <- function(config) {
     library(package, character.only = TRUE)
   }
   set_locale(config$locale)
+  set_collation(config$collation)
   set_options(config$options)
   the$options_given <- names(config$options)
 }

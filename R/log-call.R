@@ -85,7 +85,7 @@ key_options <- function() {
 # How text is compared, what times are as text, and the kind of generator, which set.seed() in an element does not say.
 key_settings <- function() {
   zone <- format(.POSIXct(seq(0, 2e9, length.out = 50L)), "%z %Z")
-  c(as.list(settings_locale()), list(TZ = zone, RNGkind = rng_kind()))
+  c(as.list(settings_locale()), list(collation = settings_collation(), TZ = zone, RNGkind = rng_kind()))
 }
 
 # Of a variable, in words.

@@ -2,12 +2,12 @@
 # directory, library paths, locale, umask. Workers that do not inherit the session get for a map what is not as
 # they have it, and are put back after it. That nothing has changed is seen without looking at each value.
 
-# `whole`: with options that are functions or environments too, which would be held.
+# `whole`: with options too that have functions of the session or environments, which would be held.
 settings_take <- function(whole) {
   list(
     options = options_take(whole), environment = .Call(ffi_settings_environment),
     dir = getwd(), lib = .libPaths(), locales = Sys.getlocale(), locale = settings_locale(),
-    umask = Sys.umask(NA)
+    collation = settings_collation(), umask = Sys.umask(NA)
   )
 }
 
@@ -17,7 +17,7 @@ settings_same <- function(before) {
   .Call(ffi_settings_options_same, .Options, before$options) &&
     identical(.Call(ffi_settings_environment), before$environment) && identical(getwd(), before$dir) &&
     identical(.libPaths(), before$lib) && identical(Sys.getlocale(), before$locales) &&
-    identical(Sys.umask(NA), before$umask)
+    identical(settings_collation(), before$collation) && identical(Sys.umask(NA), before$umask)
 }
 
 # For what is called with nearly all nested calls made that options(expressions = ) allows: `code` has room for those of
@@ -43,6 +43,28 @@ settings_locale <- function() {
   )
 }
 
+# How ICU compares strings, where R has it: by the rules of which locale, "ASCII", or one of without_icu if the C
+# library compares them. R begins to use ICU with the first comparison.
+settings_collation <- function() {
+  if (has_icu) {
+    "a" < "B"
+    icuGetCollate()
+  }
+}
+
+without_icu <- c("ICU not in use", "unknown")
+
+has_icu <- capabilities("ICU")[[1L]]
+
+# By the default of the locale if that has the same rules. NULL: R has no ICU there.
+set_collation <- function(collation) {
+  chosen <- if (any(collation %in% without_icu)) "none" else collation
+  for (locale in if (!is.null(collation)) c("default", chosen)) {
+    if (identical(settings_collation(), collation)) break
+    suppressWarnings(icuSetCollate(locale = locale))
+  }
+}
+
 # What the settings of the session are compared with, for workers that have had them as the session had when this was
 # called. An environment, since what was found is remembered.
 settings_base <- function() {
@@ -52,19 +74,19 @@ settings_base <- function() {
   base$had <- environment_variables(base$environment)
   base$variables <- character()
   base$seen <- base$settings$options
-  base$options <- portable_options(base$seen)
+  base$options <- options_sent(base$seen)
   base
 }
 
-# For settings_set() and session_options() in a worker: all options that it can have, and of the rest what it has to
-# change to be as the session was when `now` was taken. What is not on this machine has directories, variables and
-# locales of its own.
+# For settings_set() and session_options() in a worker: all options that it can have, the names of the others, and of
+# the rest what it has to change to be as the session was when `now` was taken. What is not on this machine has
+# directories, variables and locales of its own.
 settings_since <- function(base, near, now = settings_take(whole = FALSE)) {
   if (!identical(now$options, base$seen)) {
     base$seen <- now$options
-    base$options <- portable_options(base$seen)
+    base$options <- options_sent(base$seen)
   }
-  changed <- list(options = base$options)
+  changed <- list(options = base$options, unsent = setdiff(names(base$seen), names(base$options)))
   if (!near) {
     return(changed)
   }
@@ -72,6 +94,11 @@ settings_since <- function(base, near, now = settings_take(whole = FALSE)) {
   if (!identical(now$dir, before$dir)) changed$dir <- now$dir
   if (!identical(now$lib, before$lib)) changed$lib <- now$lib
   if (!identical(now$locales, before$locales)) changed$locale <- now$locale
+  # It goes with the locale, and "ASCII" is what no process begins with.
+  if (!identical(now$locales, before$locales) || !identical(now$collation, before$collation) ||
+    identical(now$collation, "ASCII")) {
+    changed$collation <- now$collation
+  }
   if (!identical(now$umask, before$umask)) changed$umask <- now$umask
   if (!identical(now$environment, base$environment)) {
     base$environment <- now$environment
@@ -97,10 +124,54 @@ options_of_process <- c(
   "regatta.fork", "regatta.on"
 )
 
-# Those that mean the same in another process: plain data.
-portable_options <- function(options) {
+# Those that mean the same in another process, as they are sent there. What options_take() has left out is NULL.
+options_sent <- function(options) {
   options <- options[!names(options) %in% options_of_process]
-  options[vapply(options, is_plain, NA)]
+  sent <- lapply(options, as_sent)
+  sent[!vapply(sent, is.null, NA)]
+}
+
+# Data, and functions of R's own packages, also within lists; NULL for all else.
+as_sent <- function(x) {
+  if (is.function(x)) {
+    return(function_sent(x))
+  }
+  if (!is.null(attributes(x)) && !all(vapply(attributes(x), is_plain, NA))) {
+    return(NULL)
+  }
+  if (is.atomic(x)) {
+    return(x)
+  }
+  if (typeof(x) != "list") {
+    return(NULL)
+  }
+  parts <- lapply(unclass(x), as_sent)
+  if (any(vapply(parts, is.null, NA) & !vapply(unclass(x), is.null, NA))) {
+    return(NULL)
+  }
+  attributes(parts) <- attributes(x)
+  parts
+}
+
+# In the namespace itself: of frames around it, as of the call that has made it, it uses nothing. R's option `str` has
+# such a function.
+function_sent <- function(f) {
+  if (is.primitive(f)) {
+    return(f)
+  }
+  used <- setdiff(all.names(as.call(c(body(f), unname(formals(f)))), unique = TRUE), names(formals(f)))
+  home <- environment(f)
+  while (!is_packaged(home)) {
+    if (identical(home, globalenv()) || identical(home, emptyenv()) || any(used %in% names(home))) {
+      return(NULL)
+    }
+    home <- parent.env(home)
+  }
+  if (environmentName(home) %in% default_packages() && !isS4(f)) {
+    f <- utils::removeSource(f)
+    environment(f) <- home
+    if (is.null(attributes(f)) || all(vapply(attributes(f), is_plain, NA))) f
+  }
 }
 
 is_plain <- function(x) {
@@ -130,6 +201,7 @@ settings_set <- function(changed) {
   if (!is.null(changed$variables)) restore_env(changed$variables)
   if (!is.null(changed$lib)) .libPaths(changed$lib, include.site = FALSE)
   if (!is.null(changed$locale)) set_locale(changed$locale)
+  if (!is.null(changed$collation)) set_collation(changed$collation)
   if (!is.null(changed$umask)) Sys.umask(changed$umask)
   if (!is.null(changed$dir) && !enter_directory(changed$dir)) {
     stop(sprintf("it cannot go to the working directory of the session, %s", quoted(changed$dir)))
@@ -155,10 +227,16 @@ set_locale <- function(locale) {
 }
 
 # In a worker: for a call each of the session's options is as there, whoever has set it here, and those that the worker
-# was started with are gone if they are there. Others are the worker's own.
-session_options <- function(theirs) {
+# was started with are gone if they are there. Others are the worker's own, and so are those that could not be sent.
+session_options <- function(settings) {
+  theirs <- settings$options
   own <- options_take()
-  own <- own[intersect(union(names(theirs), the$options_given), names(own))]
+  own <- own[intersect(union(names(theirs), setdiff(the$options_given, settings$unsent)), names(own))]
+  holds <- !vapply(own, is.atomic, NA)
+  own[holds] <- lapply(own[holds], function(value) {
+    sent <- as_sent(value) # to compare it: functions with the same environment
+    if (is.null(sent)) value else sent
+  })
   if (!identical(own, theirs)) set_options(changes(own, theirs)) # mostly they are the same
 }
 
@@ -178,6 +256,7 @@ settings_restore <- function(before, loaded) {
   .Call(ffi_settings_environment_reset, before$environment, as.character(words))
   if (!identical(.libPaths(), before$lib)) .libPaths(before$lib, include.site = FALSE)
   if (!identical(Sys.getlocale(), before$locales)) set_locale(before$locale)
+  set_collation(before$collation)
   Sys.umask(before$umask)
   if (!is.null(before$dir) && !identical(getwd(), before$dir)) enter_directory(before$dir)
 }

@@ -1,11 +1,31 @@
 #include "settings.h"
 
+#include <Rversion.h>
 #include <stdlib.h>
 #include <string.h>
 
 extern char **environ;
 
-static int is_data(SEXP x) {
+#if R_VERSION >= R_Version(4, 5, 0)
+static SEXP closure_env(SEXP x) { return R_ClosureEnv(x); }
+static SEXP parent_env(SEXP x) { return R_ParentEnv(x); }
+#else
+static SEXP closure_env(SEXP x) { return CLOENV(x); }
+static SEXP parent_env(SEXP x) { return ENCLOS(x); }
+#endif
+
+/* Of a package: its namespace is on the way to that of base R, which comes before the workspace. */
+static int is_packaged(SEXP closure) {
+  SEXP env = closure_env(closure);
+  while (env != R_BaseNamespace && env != R_BaseEnv) {
+    if (env == R_GlobalEnv || env == R_EmptyEnv) return 0;
+    env = parent_env(env);
+  }
+  return 1;
+}
+
+/* What may be held: no environment of the session hangs on it. */
+static int may_be_held(SEXP x) {
   switch (TYPEOF(x)) {
   case NILSXP:
   case LGLSXP:
@@ -14,10 +34,14 @@ static int is_data(SEXP x) {
   case CPLXSXP:
   case STRSXP:
   case RAWSXP:
+  case BUILTINSXP:
+  case SPECIALSXP:
     return 1;
+  case CLOSXP:
+    return is_packaged(x);
   case VECSXP:
     for (R_xlen_t i = 0; i < XLENGTH(x); i++) {
-      if (!is_data(VECTOR_ELT(x, i))) return 0;
+      if (!may_be_held(VECTOR_ELT(x, i))) return 0;
     }
     return 1;
   default:
@@ -32,7 +56,7 @@ SEXP ffi_settings_options(SEXP options, SEXP whole) {
   SEXP values = PROTECT(Rf_allocVector(VECSXP, n));
   SEXP names = PROTECT(Rf_allocVector(STRSXP, n));
   for (SEXP at = options; at != R_NilValue; at = CDR(at), i++) {
-    if (all || is_data(CAR(at))) SET_VECTOR_ELT(values, i, CAR(at));
+    if (all || may_be_held(CAR(at))) SET_VECTOR_ELT(values, i, CAR(at));
     if (TAG(at) != R_NilValue) SET_STRING_ELT(names, i, PRINTNAME(TAG(at)));
   }
   Rf_setAttrib(values, R_NamesSymbol, names);
@@ -46,7 +70,7 @@ SEXP ffi_settings_options_same(SEXP options, SEXP before) {
   for (SEXP at = options; at != R_NilValue; at = CDR(at), i++) {
     if (i >= XLENGTH(before) || TAG(at) == R_NilValue) return Rf_ScalarLogical(0);
     SEXP value = VECTOR_ELT(before, i);
-    int left_out = value == R_NilValue && !is_data(CAR(at));
+    int left_out = value == R_NilValue && !may_be_held(CAR(at));
     if ((CAR(at) != value && !left_out) || PRINTNAME(TAG(at)) != STRING_ELT(names, i)) return Rf_ScalarLogical(0);
   }
   return Rf_ScalarLogical(i == XLENGTH(before));

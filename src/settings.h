@@ -4,11 +4,11 @@
 #include <Rinternals.h>
 
 /* The options of a session, `.Options`, as a named list of the very values; unless `whole`, with NULL in
-   place of those that are no data, such as functions and environments. */
+   place of those that would hold environments of the session, such as its functions. */
 SEXP ffi_settings_options(SEXP options, SEXP whole);
 
 /* Whether they are those of an earlier list. R puts a new value in the place of an old one and never writes
-   into it, so that addresses tell. What is no data, and was left out, counts as the same. */
+   into it, so that addresses tell. What was left out counts as the same. */
 SEXP ffi_settings_options_same(SEXP options, SEXP before);
 
 /* The environment variables as bytes, to be compared. */

@@ -1099,6 +1099,15 @@ test_that("settings that values go by, and `retry_seed`, are part of a call", {
   changed(withr::with_options(list(OutDec = ","), run()), "the setting `OutDec` has changed")
   zone <- if (identical(format(.POSIXct(0), "%H"), "09")) "UTC" else "Asia/Tokyo"
   changed(withr::with_timezone(zone, run()), "the setting `TZ` has changed")
+  if (capabilities("ICU")) {
+    in_ascii <- function() {
+      before <- Sys.getlocale("LC_COLLATE")
+      on.exit(Sys.setlocale("LC_COLLATE", before)) # which brings back how strings are compared there
+      icuSetCollate(locale = "ASCII")
+      run()
+    }
+    changed(in_ascii(), "the setting `collation` has changed")
+  }
   changed(run(retries = 1L, retry_seed = "new"), "`retry_seed` has changed")
   expect_message(withr::with_options(list(width = 33), run()), "2 of 2")
 })

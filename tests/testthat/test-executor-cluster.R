@@ -536,12 +536,25 @@ test_that("clusters that have no sockets will do", {
     list(
       par_lapply(1:5, function(i) c(i, regatta::is_shm(big)), .on = cl),
       tryCatch(par_lapply(1:5, function(i) if (i == 3) stop("no") else i, .on = cl), error = identity),
-      tryCatch(par_lapply(1, function(i) message("m"), .on = cl), message = identity)
+      tryCatch(par_lapply(1, function(i) message("m"), .on = cl), message = identity),
+      {
+        within <- NULL
+        outer <- withCallingHandlers(par_lapply(1:3, function(i) message(i), .on = cl), message = function(m) {
+          within <<- tryCatch(par_lapply(1, identity, .on = cl), error = identity)
+          invokeRestart("muffleMessage")
+        })
+        list(outer, class(within), conditionMessage(within), par_lapply(1:2, identity, .on = cl))
+      }
     )
   })$value
   expect_identical(got[[1L]], lapply(1:5, function(i) c(i, TRUE)))
   expect_identical(got[[2L]]$index, 3L)
   expect_match(conditionMessage(got[[3L]]), "1: m", fixed = TRUE)
+  # Another while that has it is refused, and does nothing to it.
+  expect_identical(got[[4L]][[1L]], vector("list", 3L))
+  expect_true("regatta_error_start" %in% got[[4L]][[2L]])
+  expect_match(got[[4L]][[3L]], "all of this cluster are at calls, maps or streams that are under way", fixed = TRUE)
+  expect_identical(got[[4L]][[4L]], list(1L, 2L))
 })
 
 test_that("a node without this version of the package says so", {

@@ -226,6 +226,92 @@ test_that("options are those of the session in a call, from the first one on, an
   }
 })
 
+test_that("functions of R that options hold are there in a call, and those of the session are the worker's own", {
+  own <- function() {
+    options(rg.maker = function(x) x * 10)
+    NULL
+  }
+  for (place in names(places)) {
+    there <- places[[place]]
+    parallel::clusterCall(there, own)
+    look <- function(i) getOption("rg.maker", identity)(i)
+    seen <- function() par_lapply(1, look, .on = there, .control = on_local())[[1L]]
+    expect_identical(seen(), 10, label = place)
+    # In the workspace, in a list, and with what a call has made.
+    withr::with_options(list(rg.maker = eval(quote(function(x) x * 7), globalenv())), {
+      expect_identical(seen(), 10, label = place)
+    })
+    withr::with_options(list(rg.maker = list(eval(quote(function(x) x * 7), globalenv()))), {
+      expect_identical(seen(), 10, label = place)
+    })
+    times <- 7
+    withr::with_options(list(rg.maker = evalq(local(function(x) x * times), environment())), {
+      expect_identical(seen(), 10, label = place)
+    })
+    parallel::clusterCall(there, own)
+    expect_identical(seen(), 10, label = place)
+    parallel::clusterCall(there, function() options(rg.maker = NULL))
+  }
+  everywhere(lapply(1:2, function(i) capture.output(str(1:100))))
+  everywhere(lapply(1, function(i) names(getOption("str"))))
+  withr::with_options(list(str = utils::strOptions(vec.len = 1)), {
+    everywhere(lapply(1:2, function(i) capture.output(str(1:100))))
+  })
+  withr::with_options(list(na.action = stats::na.exclude, rg.primitive = sum), {
+    model <- function(i) length(resid(lm(c(1, NA, 3, 4) ~ c(1, 2, 3, 5))))
+    expect_identical(everywhere(lapply(1, function(i) c(model(i), getOption("rg.primitive")(2)))), list(c(4, 2)))
+  })
+  everywhere(lapply(1, function(i) getOption("rg.primitive")))
+  for (place in names(places)) {
+    left <- parallel::clusterCall(places[[place]], function() list(names(getOption("str")), getOption("na.action")))
+    expect_identical(left, list(list(names(getOption("str")), "na.omit")), label = place)
+  }
+  # Also of a session that has another function there, or none, when it starts workers.
+  withr::with_options(list(str = utils::strOptions(formatNum = function(x, ...) stop("of the session"))), {
+    begun <- cluster_local(1L)
+    withr::defer(parallel::stopCluster(begun))
+    shown <- par_lapply(1, function(i) capture.output(str(1:3)), .on = begun, .control = on_local())
+    expect_identical(shown, list(" int [1:3] 1 2 3"))
+  })
+})
+
+test_that("strings are compared by ICU as in the session, and an element changes that for its call alone", {
+  skip_if_not(capabilities("ICU"), "R is built without ICU")
+  # In a session of its own: comparing values, testthat sets the locale, with which R forgets how to compare strings.
+  code <- function() {
+    suppressMessages(library(regatta))
+    sorted <- function(i) sort(c("a", "B", "A", "b", "\u00e4", "z"))
+    change <- function(i) {
+      icuSetCollate(locale = "ASCII")
+      NULL
+    }
+    told <- function() c(sort(c("a", "B", "A", "b")), icuGetCollate())
+    environment(told) <- globalenv()
+    psock <- parallel::makePSOCKcluster(1L)
+    parallel::clusterCall(psock, .libPaths, .libPaths())
+    places <- list(local = cluster_local(1L), psock = psock)
+    on.exit(for (place in places) parallel::stopCluster(place))
+    for (place in places) par_lapply(1, sorted, .on = place)
+    seen <- lapply(c("ASCII", "none", "da", "default", "ASCII", "default"), function(locale) {
+      icuSetCollate(locale = locale)
+      fresh <- cluster_local(1L)
+      on.exit(parallel::stopCluster(fresh))
+      c(list(sorted(1)), lapply(c(places, list(fresh)), function(place) par_lapply(1, sorted, .on = place)[[1L]]))
+    })
+    left <- lapply(places, function(place) {
+      before <- parallel::clusterCall(place, told)
+      par_lapply(1, change, .on = place)
+      list(before, parallel::clusterCall(place, told))
+    })
+    list(seen = seen, left = left)
+  }
+  got <- fault_run(code, timeout = 120)$value
+  for (round in c(got$seen, got$left)) {
+    for (there in round[-1L]) expect_identical(there, round[[1L]])
+  }
+  expect_gt(length(unique(lapply(got$seen, `[[`, 1L))), 1L)
+})
+
 test_that("what an element sets goes with its call, also where a package is loaded meanwhile; what that sets stays", {
   for (place in places) {
     loads <- function(i, lib) {
