@@ -83,11 +83,21 @@ around_frames <- function(look, frame, words) {
 around_frame <- function(look, frame, words) {
   around_place(look, frame)
   names <- if (identical(frame, globalenv())) words else frame_names(frame)
+  kinds <- variable_kinds(frame, names)
+  delayed <- kinds == variable_delayed
+  wanted <- !delayed & (any(delayed) | names %in% words)
+  c(
+    around_values(look, frame, names[wanted]),
+    around_code(look, active_functions(frame, names[wanted & kinds == 0L]), frame)
+  )
+}
+
+# What is to be looked into of these variables. No list that R keeps holds a value: the session would copy it at its
+# next change.
+around_values <- function(look, frame, names) {
   taken <- .Call(ffi_variables_take, frame, names)
   on.exit(.Call(ffi_variables_drop, taken))
-  delayed <- taken[[1L]] == variable_delayed
-  wanted <- !delayed & (any(delayed) | names %in% words)
-  around_code(look, c(taken[[2L]][wanted], active_functions(frame, names[wanted & taken[[1L]] == 0L])), frame)
+  around_code(look, taken[[2L]], frame)
 }
 
 active_functions <- function(frame, names) {
@@ -114,10 +124,9 @@ around_pending <- function(look) {
   pending <- lapply(seq_along(look$frames), function(place) {
     frame <- look$frames[[place]]
     names <- if (identical(frame, globalenv())) look$words else frame_names(frame)
-    taken <- .Call(ffi_variables_take, frame, names)
-    .Call(ffi_variables_drop, taken)
+    delayed <- variable_kinds(frame, names) == variable_delayed
     dots <- if (!identical(frame, globalenv()) && has_delayed_dots(frame)) "..."
-    list(place = place, names = setdiff(c(names[taken[[1L]] == variable_delayed], dots), look$tried[[place]]))
+    list(place = place, names = setdiff(c(names[delayed], dots), look$tried[[place]]))
   })
   pending <- Filter(function(at) length(at$names) > 0L, pending)
   if (length(pending) == 0L) {
@@ -139,10 +148,10 @@ around_named <- function(look, names) {
   named <- .Call(ffi_encode_mentions, list(look$given, look$codes, lapply(unname(options), as_language)), words)
   for (frame in look$frames) {
     if (identical(frame, globalenv())) next
-    taken <- .Call(ffi_variables_take, frame, frame_names(frame))
-    values <- taken[[2L]][taken[[1L]] != variable_delayed]
-    named <- named | .Call(ffi_encode_mentions, values, words)
-    values <- NULL
+    held <- frame_names(frame)
+    held <- held[variable_kinds(frame, held) != variable_delayed]
+    taken <- .Call(ffi_variables_take, frame, held)
+    named <- named | .Call(ffi_encode_mentions, taken[[2L]], words)
     .Call(ffi_variables_drop, taken)
   }
   c(words[named], if (any(named[words %in% dots_words])) "...")
@@ -163,9 +172,7 @@ around_force <- function(look, at) {
   for (k in which(delayed)) {
     if (!may_leave(promises[[k]])) or_else(get(names[[k]], envir = frame, inherits = FALSE), NULL)
   }
-  taken <- .Call(ffi_variables_take, frame, names)
-  on.exit(.Call(ffi_variables_drop, taken))
-  around_code(look, taken[[2L]][taken[[1L]] != variable_delayed], frame)
+  around_values(look, frame, names[variable_kinds(frame, names) != variable_delayed])
 }
 
 dots_given <- function(frame) as.list(eval(quote(substitute(list(...))), frame))[-1L]

@@ -5,8 +5,9 @@
 # In the headers of R < 4.4 the API's MAYBE_SHARED() and NO_REFERENCES() are macros over this one.
 symbols_of_macros <- "REFCNT"
 
-# R < 4.6 has no API that looks at a variable without forcing a promise, or at the attributes of an object.
-symbols_of_older_r <- c("ATTRIB", "PRENV", "PRVALUE", "R_PromiseExpr", "Rf_findVarInFrame")
+# R < 4.6 has no API that looks at a variable without forcing a promise, or at the attributes of an object, R < 4.5 none
+# for the environment of a closure and what encloses it.
+symbols_of_older_r <- c("ATTRIB", "CLOENV", "ENCLOS", "PRENV", "PRVALUE", "R_PromiseExpr", "Rf_findVarInFrame")
 
 unmapped <- function(names) sub("^Rf_", "", sub("_$", "", sub("^_", "", names)))
 

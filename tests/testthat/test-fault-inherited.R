@@ -138,12 +138,22 @@ test_that("programs that the session starts do not cost it its warm memory", {
       fd <- fd[grepl("memfd:regatta-arena ", Sys.readlink(file.path("/proc/self/fd", fd)))]
       sub(".*ino:\t", "", grep("^ino:", readLines(file.path("/proc/self/fdinfo", fd)), value = TRUE))
     }
+    # The workers of mclapply() end after it. What is dropped while they live is theirs as well.
+    wait_for_children <- function() {
+      for (k in 1:3000) {
+        states <- system(paste("ps -o stat=,comm= --ppid", Sys.getpid()), intern = TRUE)
+        if (!any(grepl("^[^Z].* R$", states))) break
+        Sys.sleep(0.01)
+      }
+    }
     run()
     first <- key()
     for (k in 1:3) {
       system("true")
       processx::run("true")
+      gc()
       parallel::mclapply(1:2, identity, mc.cores = 2L)
+      wait_for_children()
       unlist(callr::r(function() 1))
       run()
       gc()
