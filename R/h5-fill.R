@@ -113,7 +113,8 @@ h5_plan <- function(dim, type, chunk, level, shuffle, call = rlang::caller_env()
     as.double(x)
   }
   dim <- extents(dim, "dim", 0)
-  chunk <- if (is.null(chunk)) pmax(1, pmin(dim, 256)) else extents(chunk, "chunk", 1)
+  chunk <- if (is.null(chunk)) c(256, 256) else extents(chunk, "chunk", 1)
+  chunk <- pmax(1, pmin(dim, chunk)) # HDF5 has none that is larger than its dataset
   if (prod(chunk) * 8 >= 2^32) {
     abort_argument("chunk", chunk, "less than 4 GiB, the most that HDF5 allows", call = call)
   }

@@ -16,6 +16,4 @@ abort_copy <- function(x) {
   abort_argument("x", x, must, quote(shm_copy()), advice)
 }
 
-is_shm <- function(x) {
-  if (is.list(x)) any(vapply(unclass(x), is_shm, NA)) else .Call(ffi_shm_is, x)
-}
+is_shm <- function(x) .Call(ffi_shm_is, x)

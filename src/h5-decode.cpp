@@ -100,6 +100,11 @@ DecodeResult check_fletcher32(const unsigned char* data, std::size_t* size) {
   return sum.is(data + *size) ? fine() : failed(Decoded::checksum, filter_fletcher32);
 }
 
+bool compresses(const Filter& filter) { return filter.id == filter_deflate || filter.id == filter_lzf; }
+
+/* A bit of the mask tells that a filter was left out when the chunk was written. */
+bool was_used(std::size_t filter, std::uint32_t mask) { return filter >= 32 || !(mask >> filter & 1U); }
+
 /* The format of liblzf: a control byte says how many bytes follow as they are (below 32), or how many
    to repeat (its upper three bits, 7: one more byte to add) from how far back (lower five and the next
    byte). */
@@ -194,6 +199,8 @@ bool Fletcher32::is(const unsigned char* at) const {
 }
 
 bool can_decode(const std::vector<Filter>& filters) {
+  /* How long the output of one that compresses is must be known: of the last of several it is not. */
+  if (std::count_if(filters.begin(), filters.end(), compresses) > 1) return false;
   for (const Filter& filter : filters) {
     switch (filter.id) {
       case filter_shuffle:
@@ -301,21 +308,26 @@ DecodeResult Decoder::decode(const std::vector<Filter>& filters, std::uint32_t m
                              const unsigned char** out) {
   const unsigned char* now = stored;
   for (std::size_t i = filters.size(); i-- > 0;) {
-    if (i < 32 && (mask >> i & 1U)) continue;
+    if (!was_used(i, mask)) continue;
     const Filter& filter = filters[i];
     if (filter.id == filter_fletcher32) {
       const DecodeResult result = check_fletcher32(now, &size);
       if (result.how != Decoded::fine) return result;
       continue;
     }
-    /* A checksum that was appended before this filter came is still to be taken off. */
+    /* A checksum that was appended before this filter came is still to be taken off. Of what had been compressed by
+       then any length may come. */
     std::size_t wanted = bytes;
+    bool any = false;
     for (std::size_t k = 0; k < i; ++k) {
-      if (filters[k].id == filter_fletcher32 && !(k < 32 && (mask >> k & 1U))) wanted += 4;
+      if (!was_used(k, mask)) continue;
+      if (filters[k].id == filter_fletcher32) wanted += 4;
+      any = any || compresses(filters[k]);
     }
+    if (any) wanted = size;
     std::vector<unsigned char>& to = now == first_.data() ? second_ : first_;
-    if (filter.id == filter_deflate || filter.id == filter_lzf) {
-      if (to.size() < wanted) to.resize(wanted);
+    if (to.size() < wanted) to.resize(wanted);
+    if (compresses(filter)) {
       const DecodeResult result = filter.id == filter_lzf ? decode_lzf(now, size, to.data(), wanted)
                                                           : inflate(now, size, to.data(), wanted);
       if (result.how != Decoded::fine) return result;
@@ -325,7 +337,6 @@ DecodeResult Decoder::decode(const std::vector<Filter>& filters, std::uint32_t m
         return failed(size < wanted ? Decoded::too_short : Decoded::too_long, filter.id, size, wanted);
       }
       if (filter.values[0] < 2) continue;
-      if (to.size() < wanted) to.resize(wanted);
       unshuffle(now, size, filter.values[0], to.data());
     }
     now = to.data();

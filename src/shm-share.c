@@ -71,8 +71,20 @@ SEXP ffi_shm_share(SEXP x, SEXP from, SEXP limit) {
   return shared;
 }
 
-/* Whether the vector itself stands in shared memory. */
-SEXP ffi_shm_is(SEXP x) { return Rf_ScalarLogical(rg_shm_vector_is(x) || rg_shm_string_is(x)); }
+static int is_shared(SEXP x) {
+  if (TYPEOF(x) != VECSXP && TYPEOF(x) != LISTSXP) return rg_shm_vector_is(x) || rg_shm_string_is(x);
+  R_CheckStack();
+  if (TYPEOF(x) == LISTSXP) {
+    while (x != R_NilValue && !is_shared(CAR(x))) x = CDR(x);
+    return x != R_NilValue;
+  }
+  R_xlen_t i = 0;
+  while (i < XLENGTH(x) && !is_shared(VECTOR_ELT(x, i))) i++;
+  return i < XLENGTH(x);
+}
+
+/* Whether the vector itself stands in shared memory, or one in the list does. */
+SEXP ffi_shm_is(SEXP x) { return Rf_ScalarLogical(is_shared(x)); }
 
 /* Ordinary vectors with the elements and attributes of those of x. R's duplicate of an array is the array. */
 SEXP ffi_shm_copy(SEXP x) {

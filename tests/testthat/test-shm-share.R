@@ -316,6 +316,26 @@ test_that("is_shm() looks into lists and not at what their classes say of them",
   registerS3method("as.list", "regatta_test_list", function(x, ...) stop("asked"))
   withr::defer(rm("as.list.regatta_test_list", envir = asNamespace("base")[[".__S3MethodsTable__."]]))
   expect_true(is_shm(shared))
+  expect_false(is_shm(pairlist(1, pairlist(2))))
+  expect_true(is_shm(pairlist(1, a = shared)))
+})
+
+test_that("is_shm() looks into lists however deep they are, and leaves values the session's to change in place", {
+  value <- numeric(1e5) + 1
+  deep <- shm_share(value)
+  ordinary <- 1
+  for (k in 1:5000) {
+    deep <- list(k, deep)
+    ordinary <- list(k, ordinary)
+  }
+  expect_true(is_shm(deep))
+  expect_false(is_shm(ordinary))
+  table <- list(numeric(10))
+  table[[1L]][[1L]] <- 1
+  address <- rlang::obj_address(table[[1L]])
+  is_shm(table)
+  table[[1L]][[2L]] <- 2
+  expect_identical(rlang::obj_address(table[[1L]]), address)
 })
 
 test_that("nothing is left behind", {
