@@ -30,6 +30,7 @@ the$cores <- NULL # what cores_known() has found, and what that depends on
 # What was found of code, packages and classes, to be found once.
 the$analyses <- new.env(parent = emptyenv()) # which names code takes from elsewhere, by the code
 the$key_code <- new.env(parent = emptyenv()) # the same for keys, and keys of code
+the$package_classes <- NULL # classes_of_packages(), and what they were found in
 the$methods <- NULL # the S3 methods that are registered, as methods_now() has found them
 the$method_homes <- NULL # list(loaded, class, package): which packages have methods for which classes
 the$worker_homes <- list(class = character(), package = character(), paths = character()) # that only workers have

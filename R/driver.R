@@ -238,7 +238,7 @@ drop_late <- function(run, event) {
 }
 
 take_values <- function(run, event) {
-  if (length(the$worker_homes$class) > 0L) load_for_values(event$values)
+  if (length(the$worker_homes$class) > 0L) event$values <- load_for_values(event$values)
   tasks_set(run, "values", event$index, event$values)
   tasks_set(run, "status", event$index, element_states[["done"]])
   run$done <- run$done + length(event$index)

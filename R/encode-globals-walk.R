@@ -106,6 +106,7 @@ promise_of <- function(name, env) {
   promise
 }
 
+variable_delayed <- 2L # in fork-variables.c
 
 # Whether to evaluate a promise may end functions around it, or the call: then that is left to whoever uses it. One that
 # only names a variable may be that of another promise.

@@ -31,6 +31,24 @@ homes_of_methods <- function(packages) {
   list(class = unlist(classes), package = rep(packages, lengths(classes)))
 }
 
+# Classes that have methods by packages alone that not every R process has loaded: without these an object of such a
+# class is what it is made of.
+classes_of_packages <- function() {
+  homes <- method_homes()
+  if (!identical(the$package_classes$of, homes)) {
+    the$package_classes <- list(of = homes, class = setdiff(homes$class, classes_of_r()))
+  }
+  the$package_classes$class
+}
+
+classes_of_r <- function() {
+  methods <- lapply(setdiff(default_packages(), "base"), function(package) getNamespaceInfo(package, "S3methods")[, 2L])
+  unique(c(baseenv()[[".S3_methods_table"]][, 2L], unlist(methods)))
+}
+
+# Those of `classes` that the value has, or an element of it.
+classes_in <- function(value, classes) sorted(classes[.Call(ffi_encode_classes, value, classes)])
+
 package_libraries <- function(packages) {
   vapply(packages, function(package) dirname(getNamespaceInfo(package, "path")), "")
 }
@@ -68,7 +86,7 @@ note_loaded <- function(homes) {
   the$worker_homes$paths[names(homes$paths)] <- homes$paths
 }
 
-# As lapply() would have loaded them.
+# `values`, with their packages loaded as lapply() would have loaded them.
 load_for_values <- function(values) {
   homes <- the$worker_homes
   wanted <- unique(homes$package[.Call(ffi_encode_classes, values, homes$class)])
@@ -77,8 +95,13 @@ load_for_values <- function(values) {
     kept <- !homes$package %in% wanted
     the$worker_homes$class <- homes$class[kept]
     the$worker_homes$package <- homes$package[kept]
+    values <- .Call(ffi_encode_own_tables, values)
   }
+  values
 }
+
+# Called from C, where data.table is loaded: the same columns in a list that has room for more.
+own_table <- function(x) tryCatch(data.table::setalloccol(x), error = function(e) x)
 
 # Names of methods and classes among those of the workspace, or of another environment. R finds them by the class of an
 # object, wherever that comes from.

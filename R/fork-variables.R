@@ -47,8 +47,6 @@ frame_names <- function(frame) {
   names[!names %in% c(".Random.seed", "...")]
 }
 
-variable_delayed <- 2L # in fork-variables.c
-
 # Of each: 0 if there is no value to take, as of an active binding, variable_delayed of a promise that nobody has forced.
 variable_kinds <- function(frame, names) {
   taken <- .Call(ffi_variables_take, frame, names)

@@ -19,9 +19,9 @@ is_looked_into <- function(fun) !is.primitive(fun) && !is_packaged(environment(f
 # What the values of a map depend on but their elements, each as a key: `code` of the function, its further
 # `arguments`, and by their names the `variables` that it uses, or that words name, `words` alone some of them; the
 # `packages` that have the others; `methods` and classes of the workspace, which are found by the classes of objects and
-# not by names in code; `settings` that say what comes of a value; `environments` of all these, and which of them are
-# the same; and the `shape` of the calls in which elements are given to the function. `search$met` has the environments
-# then.
+# not by names in code; the `classes` of which packages that are loaded have methods; `settings` that say what comes of
+# a value; `environments` of all these, and which of them are the same; and the `shape` of the calls in which elements
+# are given to the function. `search$met` has the environments then.
 key_parts <- function(fun, args, search = key_context(key_unwrapped(fun)), shape = "FUN(X[[i]], ...)") {
   fun <- key_unwrapped(fun)
   search$of_call <- TRUE
@@ -51,6 +51,8 @@ key_parts <- function(fun, args, search = key_context(key_unwrapped(fun)), shape
   keys$words <- setdiff(names(parts$variables), names(keys$variables))
   keys$variables <- key_merged(c(keys$variables, parts$variables))
   keys$environments <- search_graph(search)
+  classes <- classes_in(list(args, found$values), search$classes)
+  if (length(classes) > 0L) keys$classes <- stats::setNames(classes, classes)
   keys
 }
 
@@ -113,6 +115,7 @@ key_changes <- function(before, now) {
     named("variables", "the variable", "the variables"),
     if (identical(before$code, now$code)) named("packages", "the package that has", "the packages that have"),
     named("methods", "the method or class of the workspace", "the methods or classes of the workspace"),
+    named("classes", "the methods that packages have for the class", "the methods that packages have for the classes"),
     named("settings", "the setting", "the settings")
   )
   # What has changed otherwise has other environments, too.

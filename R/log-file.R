@@ -76,10 +76,8 @@ log_read <- function(log, rows, values = TRUE) {
   lapply(payloads, function(payload) {
     # The checksum is right; what cannot be read was written by code that this session does not have.
     object <- if (!is.null(payload)) tryCatch(unserialize(payload), error = function(e) NULL)
-    if (is.null(object) || is.null(object$facts$file) || !values) {
-      return(object)
-    }
-    log_read_file(log, object)
+    if (!is.null(object$facts$file) && values) object <- log_read_file(log, object)
+    .Call(ffi_encode_own_tables, object)
   })
 }
 

@@ -17,6 +17,7 @@ new_search <- function(env, shared = list()) {
   search$addresses <- vapply(search$places, rlang::obj_address, "")
   search$around <- rep(FALSE, length(search$places)) # whether this is around an environment that is a value
   search$scan <- TRUE
+  search$classes <- classes_of_packages()
   search_from(search, env)
   search_names(search)
   search$known <- new.env(parent = emptyenv()) # what words lead to in the places that there are at first
@@ -163,8 +164,8 @@ search_variables <- function(search) {
   keys[!duplicated(paste(names(keys), keys)) & nzchar(keys)]
 }
 
-# The key of an element, with those of the variables that are named in it. It begins with what the function of the map
-# has: other elements do not have the places of this one.
+# The key of an element, with those of the variables that are named in it, and with which of its classes have methods.
+# It begins with what the function of the map has: other elements do not have the places of this one.
 search_element <- function(search, x) {
   if (is_closure(x)) {
     # What will be met need not be found first.
@@ -177,6 +178,8 @@ search_element <- function(search, x) {
   })
   graph <- if (length(search$graph) > 0L) search_graph(search)
   if (!identical(search$around, search$start$around)) list2env(search$start, search)
+  classes <- classes_in(x, search$classes)
+  if (length(classes) > 0L) graph$classes <- classes
   if (length(found$variables) + length(graph) > 0L) rlang::hash(c(found, graph)) else found$keys
 }
 

@@ -269,7 +269,7 @@ SEXP rg_decode(const void *bytes, size_t size, rg_arena *arena, rg_copy copy) {
     return decode_strings(&in);
   case 'S':
     rg_shm_view_begin(arena, copy);
-    return R_UnwindProtect(unserialize_value, &in, leave_context, NULL, NULL);
+    return rg_encode_own_tables(R_UnwindProtect(unserialize_value, &in, leave_context, NULL, NULL));
   default:
     Rf_error("an encoded value is damaged: its first byte is not a known form");
   }

@@ -40,6 +40,11 @@ SEXP ffi_encode_without_foreign(SEXP condition);
 /* The value of the `size` bytes at `bytes`. */
 SEXP rg_decode(const void *bytes, size_t size, rg_arena *arena, rg_copy copy);
 
+/* `value`, in which `:=` of package data.table adds columns in place to the tables that it is, or has in lists: each says
+   so by a pointer that means nothing in a copy and in another process. As it is where the package is not loaded. */
+SEXP rg_encode_own_tables(SEXP value);
+SEXP ffi_encode_own_tables(SEXP value);
+
 /* Raises the R error for memory that could not be had: for a result of a run, or for an object. */
 void rg_encode_full(rg_arena_status status, rg_arena_need need, int in_run);
 

@@ -66,7 +66,7 @@ SEXP ffi_shm_share(SEXP x, SEXP from, SEXP limit) {
   double most = Rf_asReal(limit);
   share_run run = {NULL, most < 9e18 ? (int64_t)most : INT64_MAX, x, (int64_t)Rf_asReal(from)};
   SEXP token = PROTECT(R_MakeUnwindCont());
-  SEXP shared = R_UnwindProtect(run_share, &run, end_share, &run, token);
+  SEXP shared = rg_encode_own_tables(R_UnwindProtect(run_share, &run, end_share, &run, token));
   UNPROTECT(1);
   return shared;
 }
@@ -90,7 +90,7 @@ SEXP ffi_shm_is(SEXP x) { return Rf_ScalarLogical(is_shared(x)); }
 SEXP ffi_shm_copy(SEXP x) {
   SEXP copy = PROTECT(Rf_duplicate(x));
   const rg_settle how = {.arrays = RG_SETTLE_PLAIN};
-  copy = rg_encode_settle(copy, &how);
+  copy = rg_encode_own_tables(rg_encode_settle(copy, &how));
   UNPROTECT(1);
   return copy;
 }

@@ -173,6 +173,32 @@ test_that("a data.table is a value", {
   expect_identical(as.data.frame(got), as.data.frame(value))
 })
 
+test_that("columns are added in place to data.tables from workers, checkpoints, shared memory and copies", {
+  skip_if_not_installed("data.table")
+  in_place <- function(table) {
+    add <- rlang::new_function(alist(d = ), quote(invisible(d[, z := 2L])), globalenv()) # where `[` is data.table's
+    add(table)
+    expect_named(table, c("a", "z"))
+  }
+  withr::local_preserve_seed() # the port of a cluster is drawn
+  make <- function(i) data.table::data.table(a = as.numeric(seq_len(i)))
+  for (control in list(two_workers(), two_workers(share_min = 8))) {
+    lapply(par_lapply(c(2, 1e5), make, .control = control), in_place)
+    in_place(par_lapply(1, function(i) list(b = list(make(i))), .control = control)[[1L]]$b[[1L]])
+    in_place(par_value(par_call(make(1), .control = control)))
+  }
+  cluster <- parallel::makePSOCKcluster(1L)
+  withr::defer(parallel::stopCluster(cluster))
+  lapply(par_lapply(c(2, 1e5), make, .on = cluster), in_place)
+  in_place(shm_share(make(1e5)))
+  in_place(shm_copy(shm_share(make(1e5))))
+  folder <- withr::local_tempdir()
+  for (k in 1:2) { # the second time from the log: of the larger a file of its own
+    lapply(suppressMessages(par_lapply(c(2, 1e6), make, .control = two_workers(checkpoint = folder))), in_place)
+  }
+  expect_identical(par_lapply(1:2, make, .control = two_workers()), lapply(1:2, make))
+})
+
 test_that("strings keep their bytes and their encodings", {
   latin1 <- "caf\xe9"
   Encoding(latin1) <- "latin1"
