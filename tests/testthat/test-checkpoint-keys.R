@@ -337,6 +337,32 @@ test_that("keys of classes are those of another session, whatever was done with 
   expect_identical(keys(use), keys(NULL))
 })
 
+test_that("packages that alone have methods for a class of the data count", {
+  skip_if_not_installed("bit64")
+  got <- fault_run(function(folder) {
+    control <- par_control(workers = 2L, seed = 1L, progress = FALSE, dump = "no", checkpoint = folder)
+    ids <- structure(c(5e-324, 1e-323), class = "integer64") # 1 and 2, as a file has them
+    changed <- function(f) tryCatch(f(), regatta_error_checkpoint = function(e) conditionMessage(e))
+    variable <- function() unlist(par_lapply(1:2, function(i) format(ids[i]), .control = control))
+    argument <- function() unlist(par_lapply(1:2, function(i, x) format(x[i]), x = ids, .control = control))
+    element <- function() unlist(par_lapply(list(ids, list(ids)), function(x) format(if (is.list(x)) x[[1L]] else x), .control = control))
+    calls <- list(variable = variable, argument = argument, element = element)
+    run <- function(name) {
+      control$checkpoint <<- file.path(folder, name)
+      suppressMessages(changed(calls[[name]]))
+    }
+    before <- lapply(names(calls), run)
+    again <- lapply(names(calls), run)
+    loadNamespace("bit64")
+    list(before = before, again = again, after = stats::setNames(lapply(names(calls), run), names(calls)))
+  }, list(withr::local_tempdir()))$value
+  expect_identical(got$again, got$before)
+  for (name in c("variable", "argument")) {
+    expect_match(got$after[[name]], "the methods that packages have for the class `integer64` have changed", label = name)
+  }
+  expect_identical(got$after$element, c("1", "2", "1", "2"))
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
