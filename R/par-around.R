@@ -54,7 +54,14 @@ around_step <- function(look, at) {
   around_frames(look, frame, code_words(at$code))
 }
 
-code_words <- function(x) unique(.Call(ffi_encode_code_words, as_language(x)))
+# A string that the encoding of the session has no characters for is no name in it.
+code_words <- function(x) {
+  words <- unique(.Call(ffi_encode_code_words, as_language(x)))
+  if (all(Encoding(words) == "unknown") || l10n_info()[["UTF-8"]]) {
+    return(words)
+  }
+  words[!is.na(iconv(enc2utf8(words), "UTF-8", ""))]
+}
 
 # An environment that is a value, such as an object of R6: all that it holds may be used.
 around_object <- function(look, env) {

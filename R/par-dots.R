@@ -78,6 +78,22 @@ setting_advice <- function(name, value) {
   }
 }
 
+# R takes the beginning of the name of an argument for that argument, if it stands before `...`: what the function of the
+# user calls `i` would be `init`. `given` are the names in the call, `before` such arguments.
+check_beginnings <- function(given, before, FUN, name, call = rlang::caller_call()) {
+  for (short in setdiff(intersect(given, names(formals(args(FUN)))), c("", before))) {
+    whole <- before[startsWith(before, short)]
+    if (length(whole) == 1L) {
+      signal_error(new_error(
+        "regatta_error_argument",
+        sprintf("`%s` is an argument of `%s`, and the beginning of the name `%s`: R takes it for that.", short, name, whole),
+        argument = short, value = NULL, call = call,
+        body = sprintf("Give it in a function of your own: `function(x) %s(x, %s = ...)`.", name, short)
+      ))
+    }
+  }
+}
+
 abort_setting <- function(name, value, fun, call) {
   signal_error(new_error(
     "regatta_error_argument",

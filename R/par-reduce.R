@@ -4,6 +4,7 @@
 par_reduce <- function(X, f, combine, init, ..., .on = getOption("regatta.on"),
                        .control = getOption("regatta.control", par_control())) {
   f <- match.fun(f)
+  check_beginnings(names(sys.call()), c("combine", "init"), f, "f")
   combine <- match.fun(combine)
   check_combine(combine)
   check_code(f)

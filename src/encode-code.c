@@ -86,6 +86,12 @@ SEXP ffi_encode_code(SEXP objects, SEXP most) {
   return told;
 }
 
+/* Whether R takes it for the name of a variable; it has no such bound in its API. */
+static int may_be_name(SEXP string) {
+  enum { LONGEST = 10000 };
+  return string != NA_STRING && LENGTH(string) > 0 && LENGTH(string) < LONGEST && Rf_getCharCE(string) != CE_BYTES;
+}
+
 /* `words`, if it is not R_NilValue, has room for all of them; how many there are. */
 static R_xlen_t take_words(SEXP code, SEXP words, R_xlen_t count, int depth) {
   if (depth > WORDS_DEEPEST) return count;
@@ -97,7 +103,7 @@ static R_xlen_t take_words(SEXP code, SEXP words, R_xlen_t count, int depth) {
       }
       return count;
     case STRSXP:
-      if (XLENGTH(code) == 1 && STRING_ELT(code, 0) != NA_STRING && LENGTH(STRING_ELT(code, 0)) > 0) {
+      if (XLENGTH(code) == 1 && may_be_name(STRING_ELT(code, 0))) {
         if (words != R_NilValue) SET_STRING_ELT(words, count, STRING_ELT(code, 0));
         count++;
       }

@@ -317,6 +317,22 @@ test_that("an empty argument among those of the function around the map stays on
 
 end_servers()
 
+test_that("strings in code that can be no names are not looked up", {
+  long <- strrep("ACGT", 2501)
+  bytes <- "\xff"
+  Encoding(bytes) <- "bytes"
+  f <- eval(substitute(function(i) c(nchar(A), nchar(B, "bytes")), list(A = long, B = bytes)), globalenv())
+  expect_identical(par_lapply(1, f, .control = two_workers()), list(c(10004L, 1L)))
+  expect_identical(par_value(par_call(f(1), .control = two_workers())), c(10004L, 1L))
+  got <- fault_run(function() {
+    options(warn = 2)
+    f <- function(i) nchar(paste("gr\u00f6\u00dfe", i), "bytes")
+    environment(f) <- list2env(list(late = 1), parent = globalenv())
+    c(unlist(par_lapply(1:2, f)), unlist(regatta::mclapply(1:2, f)), par_value(par_call(nchar("\u4e2d", "bytes"))))
+  }, env = c(LC_ALL = "C", LANG = "C"))
+  expect_identical(got$value, c(9L, 9L, 9L, 9L, 3L), info = got$stderr)
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })

@@ -86,6 +86,14 @@ test_that("functions that f and combine return have the arguments that these wer
   expect_identical(sums(), sum(X))
 })
 
+test_that("an argument of f whose name `init` or `combine` begins with is refused", {
+  f <- function(x, i = 1, comb = 0) x * i + comb
+  expect_error(par_reduce(1:3, f, `+`, i = 2), "`i`.*the name `init`", class = "regatta_error_argument")
+  expect_error(par_reduce(1:3, f, `+`, comb = 2), "`combine`.*comb = \\.\\.\\.", class = "regatta_error_argument")
+  expect_identical(par_reduce(1:3, identity, comb = `+`, ini = 10L, .control = two_workers()), 16L)
+  expect_identical(par_reduce(1:3, sum, `+`, init = 1L, 5L, .control = two_workers()), 22L)
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
