@@ -12,8 +12,9 @@ attached_lists <- function() {
 # Whether what is found by this name behind the workspace is what this environment of the search path has.
 is_first_attached <- function(name, env) identical(find_home(name, parent.env(globalenv())), env)
 
-# list(envs, name, package, mask): the names that are found in packages which not every R process attaches, the package
-# of each, and whether there is something else of that name in R. Packages do not change while they are attached.
+# list(envs, name, package, mask, partial): the names that are found in packages which not every R process attaches, the
+# package of each, and whether there is something else of that name in R; the packages of which library() was to attach
+# some names only. Packages do not change while they are attached.
 attached_names <- function() {
   packages <- grep("^package:", search(), value = TRUE)
   envs <- lapply(packages, as.environment)
@@ -26,7 +27,10 @@ attached_names <- function() {
     the$attached_names <- list(
       envs = envs, name = all[of_others],
       package = rep(sub("^package:", "", packages), lengths(names))[of_others],
-      mask = all[of_others] %in% unlist(names[default])
+      mask = all[of_others] %in% unlist(names[default]),
+      partial = sub("^package:", "", packages[!default][vapply(which(!default), function(k) {
+        !all(getNamespaceExports(sub("^package:", "", packages[[k]])) %in% names[[k]])
+      }, NA)])
     )
   }
   the$attached_names
@@ -50,7 +54,8 @@ packages_of_names <- function(streams, attached) {
   split(known$name[wanted], known$package[wanted])
 }
 
-# With what they have attached themselves, without what every R process attaches.
+# With what they have attached themselves, without what every R process attaches. Of a package that is attached with
+# some of its names, by `include.only` or `exclude` of library(), a worker is given these: see packages_of_names().
 in_search_order <- function(packages) {
   packages <- setdiff(packages, default_packages())
   if (length(packages) == 0L) {
@@ -59,7 +64,7 @@ in_search_order <- function(packages) {
   depends <- lapply(packages, function(package) {
     get0(".Depends", as.environment(paste0("package:", package)), inherits = FALSE)
   })
-  packages <- setdiff(unique(c(packages, unlist(depends))), default_packages())
+  packages <- setdiff(unique(c(packages, unlist(depends))), c(default_packages(), attached_names()$partial))
   at <- match(paste0("package:", packages), search())
   packages[order(at)][seq_len(sum(!is.na(at)))]
 }

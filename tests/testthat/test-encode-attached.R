@@ -39,6 +39,17 @@ test_that("names that an attached package masks mean what they mean here, howeve
   expect_identical(par_lapply(1, unused, .on = local_pool(1L), .control = here()), list(1L))
 })
 
+test_that("names of a package that library() was to leave out mask nothing", {
+  suppressMessages(library(stats4, exclude = c("summary", "AIC")))
+  withr::defer(detach("package:stats4"))
+  of <- function(i) c(environmentName(environment(summary)), environmentName(environment(mle)))
+  expect_identical(expect_as_lapply(1, of), list(c("base", "stats4")))
+  detach("package:stats4")
+  suppressMessages(library(stats4, include.only = "AIC"))
+  of <- function(i) c(environmentName(environment(summary)), class(AIC)[[1L]], exists("mle"))
+  expect_identical(expect_as_lapply(1, of), list(c("base", "standardGeneric", "FALSE")))
+})
+
 test_that("lists that are attached are searched as here", {
   local_attached(list(sd = function(x) "attached", rg_level = 3, letters = 1), "rg_mine")
   expect_as_lapply(1, function(i) sapply(list(1:3), "sd"))
