@@ -7,13 +7,12 @@ static SEXP own(SEXP x, const void *none) {
   if (TYPEOF(x) != VECSXP || ALTREP(x)) return x;
   R_CheckStack();
   SEXP result = PROTECT(rg_encode_share_map(x, own, none));
-  if (Rf_inherits(x, "data.table")) result = rg_call_r("own_table", 1, result);
+  if (Rf_isObject(x) && Rf_inherits(x, "data.table")) result = rg_call_r("own_table", 1, result);
   UNPROTECT(1);
   return result;
 }
 
 SEXP rg_encode_own_tables(SEXP value) {
-  if (TYPEOF(value) != VECSXP || !R_existsVarInFrame(R_NamespaceRegistry, Rf_install("data.table"))) return value;
   PROTECT(value);
   value = own(value, NULL);
   UNPROTECT(1);
