@@ -32,7 +32,9 @@ the$analyses <- new.env(parent = emptyenv()) # which names code takes from elsew
 the$key_code <- new.env(parent = emptyenv()) # the same for keys, and keys of code
 the$package_classes <- NULL # classes_of_packages(), and what they were found in
 the$methods <- NULL # the S3 methods that are registered, as methods_now() has found them
-the$method_homes <- NULL # list(loaded, class, package): which packages have methods for which classes
+the$versions <- list() # what installed_version() has read
+the$loaded <- NULL # what loaded_packages() has found
+the$method_homes <- NULL # list(spaces, class, package): which packages have methods for which classes
 the$worker_homes <- list(class = character(), package = character(), paths = character()) # that only workers have
 the$attached_names <- NULL # what attached_names() has found
 the$globals <- NULL # the last answer of globals_of(), and what that depends on

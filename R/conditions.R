@@ -466,6 +466,29 @@ warning_globals <- function() {
   new_warning("regatta_warning_globals", message)
 }
 
+# `note`: list(name, library, version, found), as of packages_ready().
+warning_package <- function(note) {
+  message <- if (is.na(note$found)) {
+    sprintf(paste(
+      "workers cannot load package %s, which this session has loaded and which has methods for classes of what was",
+      "sent: there such objects are what they are made of. Install it where the workers look for packages."
+    ), note$name)
+  } else if (nzchar(note$library)) {
+    sprintf(paste(
+      "workers use version %s of package %s, this session version %s, from %s: their values may differ. Install the",
+      "same version, or make another cluster if the workers have loaded the other one before."
+    ), note$found, note$name, note$version, note$library)
+  } else {
+    sprintf(paste(
+      "workers use version %s of package %s as it is installed, this session its source, as by pkgload::load_all():",
+      "their values may differ. Install the source, or use forked workers."
+    ), note$found, note$name)
+  }
+  new_warning(
+    "regatta_warning_package", message, package = note$name, version = note$version, found = note$found
+  )
+}
+
 warning_rounded <- function(place) {
   message <- sprintf("whole numbers of %s are above 2^53 and were rounded: R's numbers are doubles.", place)
   new_warning("regatta_warning_rounded", message)

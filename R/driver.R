@@ -258,12 +258,21 @@ take_conditions <- function(run, event) {
 take_condition <- function(run, event) {
   if (inherits(event$cnd, "regatta_loaded")) {
     note_loaded(event$cnd$homes)
+  } else if (inherits(event$cnd, "regatta_packages")) {
+    warn_packages(run, event$cnd$notes)
   } else if (inherits(event$cnd, "regatta_note") && !is.null(run$task$on_note)) {
     run$task$on_note(event$index, event$cnd)
   } else {
     checkpoint_tell(run, event)
     relay_condition(run, event)
   }
+}
+
+# Each worker tells of it, the user hears it once.
+warn_packages <- function(run, notes) {
+  new <- setdiff(notes, run$packages_told)
+  run$packages_told <- c(run$packages_told, new)
+  for (note in new) warning(warning_package(note))
 }
 
 take_suppressed <- function(run, event) {

@@ -45,7 +45,7 @@ packages_of_names <- function(streams, attached) {
   if (!any(wanted)) {
     return(list())
   }
-  wanted[wanted] <- known$mask[wanted] | .Call(ffi_encode_names, streams, known$name[wanted])
+  wanted[wanted] <- known$mask[wanted] | .Call(ffi_encode_names, streams, known$name[wanted], FALSE)
   # What a list has that is attached in front goes with that.
   doubtful <- which(wanted & known$name %in% unlist(lapply(attached_lists(), ls, all.names = TRUE)))
   wanted[doubtful] <- vapply(doubtful, function(k) {

@@ -5,8 +5,8 @@
 
 # For workers that are `near`, and can read the memory of this process, or for others: list(bytes, held,
 # bound). `bytes`: list(body, environments, packages), those of `x` and of each environment that was
-# copied, and list(methods, names), packages whose methods objects in them may need, and names in packages other
-# than `attached` that they may. `held` must not go before the last worker has read them: all for which there is
+# copied, and list(needed, names), what packages_ready() is to see to, and names in packages other
+# than `attached` that they may need. `held` must not go before the last worker has read them: all for which there is
 # a handle, which may be the user's, or an earlier run's, to drop. Vectors of at least `min` bytes are shared.
 closure_pack <- function(x, min = Inf, near = is.finite(min), attached = character()) {
   held <- new.env(parent = emptyenv())
@@ -20,15 +20,18 @@ closure_pack <- function(x, min = Inf, near = is.finite(min), attached = charact
 # list(packages, bound): what of packages the strings in `streams` may need, as closure_pack() has it, and
 # whether there may be what has a meaning in this process only in them. The last answer is kept with all that it depends on.
 packages_found <- function(streams, attached) {
+  loaded <- loaded_packages()
   asked <- list(
-    streams = if (sum(lengths(streams)) <= small_code) streams, attached = attached, homes = method_homes(),
-    names = attached_names(), path = search_envs(), lists = lapply(attached_lists(), ls, all.names = TRUE)
+    streams = if (sum(lengths(streams)) <= small_code) streams, attached = attached, homes = method_homes(loaded),
+    names = attached_names(), loaded = loaded, path = search_envs(),
+    lists = lapply(attached_lists(), ls, all.names = TRUE)
   )
   known <- the$packages
   if (is.null(asked$streams) || !identical(asked, known$asked)) {
     found <- packages_of_methods(streams)
+    names <- packages_of_names(streams, attached)
     known <- list(asked = asked, answer = list(
-      packages = list(methods = found$packages, names = packages_of_names(streams, attached)),
+      packages = list(needed = packages_needed(streams, attached, names(names), found$packages), names = names),
       bound = found$bound
     ))
     the$packages <- if (!is.null(asked$streams)) known

@@ -3,25 +3,24 @@
 # Methods come with the namespace of their package. A worker that does not inherit the session may not have loaded it,
 # and then objects of its classes are cut, compared and printed as what they are made of, without a word.
 
-# The libraries, by name, of packages that are loaded here and not in every R process, and that have methods for a
-# class whose name is among the strings in `streams`, serialised objects: the class of an object, or a string in code,
-# which may make such objects. With "bound", whether there may be a connection or an address of compiled code in them.
+# Packages that are loaded here and not in every R process, and that have methods for a class whose name is among the
+# strings in `streams`, serialised objects: the class of an object, or a string in code, which may make such objects.
+# With "bound", whether there may be a connection or an address of compiled code in them.
 packages_of_methods <- function(streams) {
   homes <- method_homes()
-  there <- .Call(ffi_encode_names, streams, c(homes$class, tags_of_process))
+  there <- .Call(ffi_encode_names, streams, c(homes$class, tags_of_process), FALSE)
   is_class <- seq_along(there) <= length(homes$class)
   packages <- unique(homes$package[there & is_class])
-  list(packages = package_libraries(packages), bound = any(there[!is_class]))
+  list(packages = packages, bound = any(there[!is_class]))
 }
 
 # What R calls the pointers of connections and of addresses of compiled code.
 tags_of_process <- c("conn_id", "native symbol", "registered native symbol")
 
-# list(class, package), of all that is loaded now.
-method_homes <- function() {
-  loaded <- setdiff(loadedNamespaces(), c(default_packages(), "regatta"))
-  if (!identical(the$method_homes$loaded, loaded)) {
-    the$method_homes <- c(list(loaded = loaded), homes_of_methods(loaded))
+# list(spaces, class, package), of all that is loaded now.
+method_homes <- function(loaded = loaded_packages()) {
+  if (!identical(the$method_homes$spaces, loaded$spaces)) {
+    the$method_homes <- c(loaded["spaces"], homes_of_methods(loaded$name))
   }
   the$method_homes
 }
@@ -65,9 +64,8 @@ classes_of_methods <- function(package) {
   c(found, if (has_classes(names(space))) package)
 }
 
-# In a worker, and in the session for values of one. A node of this machine may have other libraries than the
-# session, of which `packages` has the paths by name. What is not installed there is done without, as by code
-# that does not use it.
+# In the session for values of a worker. A node of this machine may have other libraries than the session: `packages`
+# has their paths by name. What is not installed here is done without, as by code that does not use it.
 load_for_methods <- function(packages) {
   for (package in setdiff(names(packages), loadedNamespaces())) {
     libraries <- unique(c(.libPaths(), packages[[package]]))

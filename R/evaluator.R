@@ -10,7 +10,8 @@
 # so that an interrupt is the user's; `record`, an error that has been described and not yet sent; `unsent`,
 # names of variables that the session has and the worker was not given; `outer`, see outer_calls(); `said`, R's last
 # error when a forked worker began; `loaded`, the packages of which tell_loaded() has nothing to tell; `warn`, the
-# option of that name as the session has it; `warned`, how many warnings were described that may become errors.
+# option of that name as the session has it; `warned`, how many warnings were described that may become errors;
+# `notes`, what packages_ready() had to say.
 evaluator <- new.env(parent = emptyenv())
 
 # Called as in lapply(): what sys.call() and substitute() show to FUN is the same here, and what it finds from where it
@@ -29,18 +30,20 @@ evaluate_run <- function(call, env) {
 assign(".rg_run", evaluate_run, envir = caller_home)
 
 # Once in a worker, before the first element of a run and with the session's options.
-evaluate_begin <- function(control, seed, muffle = c(message = TRUE, warning = TRUE)) {
+evaluate_begin <- function(control, seed, muffle = c(message = TRUE, warning = TRUE), notes = NULL) {
   evaluator$control <- control
   evaluator$detailed <- 0L
   evaluator$record <- evaluator$like <- evaluator$outer <- NULL
   evaluator$told <- 0L
   evaluator$muffle <- muffle
+  evaluator$notes <- notes
   evaluator$session <- FALSE
   evaluator$expressions <- getOption("expressions")
   evaluator$warn <- getOption("warn")
   evaluator$warned <- 0L
   .Call(ffi_evaluator_begin, list(
-    seed, control$retries > 0, control$retry_seed == "new", control$max_conditions
+    seed, control$retries > 0, control$retry_seed == "new", control$max_conditions,
+    length(notes) > 0L
   ))
 }
 

@@ -48,7 +48,7 @@ cluster_worker_begin <- function(bytes, slots, number, token, share = NULL, sett
   cluster_worker$slots <- slots
   cluster_worker$number <- number
   cluster_worker$socket <- master_socket(find_master(sys.frames())$con)
-  evaluate_begin(control, job$seed)
+  evaluate_begin(control, job$seed, notes = job$notes)
 }
 
 # `begin`: list(bytes, slots, number, share, settings, mark) with the first batch of a run, or after another run.

@@ -63,11 +63,13 @@ job_pack <- function(job, replay) {
   packed
 }
 
-# `methods`: packages that are to be loaded for their methods; `names`: what is found in packages that are not attached.
-# Those of a session on another host are in the job, too.
+# `names`: what is found in packages that are not attached; `notes`: what packages_ready() returns. Those of a session
+# on another host are in the job, too.
 job_unpack <- function(bytes) {
+  notes <- packages_ready(bytes$packages$needed)
   job <- closure_unpack(bytes)
-  job$methods <- c(job$methods, bytes$packages$methods)
+  job$notes <- unique(c(notes, packages_ready(job$needed)))
+  job$needed <- bytes$packages$needed
   job$names <- c(job$names, bytes$packages$names)
   job["seed"] <- list(bytes$seed)
   job
@@ -97,7 +99,6 @@ job_set <- function(job, undo = job_before()) {
     attach_for()
   })
   settings_set(job$settings)
-  load_for_methods(job$methods)
   attach_for(job$packages, job$names)
   undo$search <- search_take()
   if (length(job$attached) > 0L) attach_list(job$attached, attached_values)

@@ -11,7 +11,7 @@ fork_server_patience <- 300
 # does. `options`: those that workers are to have, NULL the session's.
 fork_server <- function(packages, call = NULL, forks = TRUE, options = NULL) {
   config <- fork_server_config(packages, forks, options)
-  key <- paste(c(config$packages, "", config$lib, "", forks), collapse = "\n")
+  key <- paste(c(config$packages, "", config$from, "", config$lib, "", forks), collapse = "\n")
   known <- the$servers[[key]]
   if (is.null(known) || !.Call(ffi_fork_server_state, known$server)$alive) {
     if (!is.null(known)) fork_server_stop(known)
@@ -22,8 +22,10 @@ fork_server <- function(packages, call = NULL, forks = TRUE, options = NULL) {
 
 fork_server_config <- function(packages, forks, options = NULL) {
   if (is.null(options)) options <- options_sent(options_take(whole = FALSE))
+  loaded <- loaded_packages()
   list(
-    packages = as.character(packages), command = if (!forks) r_command("regatta:::fork_member_main()"),
+    packages = as.character(packages), from = loaded$library[match(packages, loaded$name)],
+    command = if (!forks) r_command("regatta:::fork_member_main()"),
     options = options, locale = settings_locale(), collation = settings_collation(), lib = .libPaths(), dir = getwd(),
     env = Sys.getenv(names(fork_server_env()), NA, names = TRUE)
   )
@@ -124,8 +126,10 @@ fork_server_become <- function(config) {
   restore_env(config$env)
   .libPaths(config$lib, include.site = FALSE)
   if (dir.exists(config$dir)) setwd(config$dir)
-  for (package in config$packages) {
-    library(package, character.only = TRUE)
+  for (k in seq_along(config$packages)) {
+    # From where the session has it.
+    libraries <- unique(c(setdiff(config$from[[k]], c(NA, "")), .libPaths()))
+    library(config$packages[[k]], character.only = TRUE, lib.loc = libraries)
   }
   set_locale(config$locale)
   set_collation(config$collation)
@@ -169,7 +173,7 @@ member_run <- function(bytes) {
   undo <- tryCatch(member_begin(bytes), error = function(e) {
     .Call(ffi_fork_member_refuse, conditionMessage(e))
   })
-  evaluate_begin(the$plan$control, the$plan$seed)
+  evaluate_begin(the$plan$control, the$plan$seed, notes = the$plan$notes)
   evaluate_all(the$plan$loop)
   member_end(undo)
   .Call(ffi_fork_member_leave)

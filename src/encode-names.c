@@ -51,32 +51,76 @@ static void mark(const name_table *table, const char *text, int size, int *found
   }
 }
 
+/* Whether the string that begins at `at` is that of a symbol: the flags before it are those of one, and are not the
+   length of a vector of one string. */
+static int is_symbol(const char *bytes, R_xlen_t at) {
+  enum { SYMBOL = 1, STRINGS = 16 };
+  int32_t before[2] = {0, 0};
+  if (at >= (R_xlen_t)sizeof before) memcpy(before, bytes + at - sizeof before, sizeof before);
+  return before[1] == SYMBOL && (before[0] & 0xff) != STRINGS;
+}
+
 /* In R's native binary format a string is its flags, its length and its bytes. Strings can stand at any byte: what
    only looks like one costs no more than a package that is loaded in vain. */
-static void look_through(const name_table *table, const char *bytes, R_xlen_t size, int *found) {
+static void look_through(const name_table *table, int symbols, const char *bytes, R_xlen_t size, int *found) {
   enum { STRING = 9, ASCII = 64 << 12, UTF8 = 8 << 12 };
   int32_t head[2];
   for (R_xlen_t at = 0; at + (R_xlen_t)sizeof head < size; at++) {
     memcpy(head, bytes + at, sizeof head);
     if ((head[0] & ~(ASCII | UTF8)) != STRING || head[1] <= 0 || head[1] > table->longest) continue;
     if (head[1] > size - at - (R_xlen_t)sizeof head) continue;
+    if (symbols && !is_symbol(bytes, at)) continue;
     mark(table, bytes + at + sizeof head, head[1], found);
   }
 }
 
-/* Which of `names` are among the strings in `streams`, a list of what serialize(xdr = FALSE) has written. */
-SEXP ffi_encode_names(SEXP streams, SEXP names) {
+/* Which of `names` are among the strings in `streams`, a list of what serialize(xdr = FALSE) has written, or among
+   those of `symbols` alone. */
+SEXP ffi_encode_names(SEXP streams, SEXP names, SEXP symbols) {
   SEXP found = PROTECT(Rf_allocVector(LGLSXP, XLENGTH(names)));
   if (XLENGTH(names) > 0) {
     memset(LOGICAL(found), 0, (size_t)XLENGTH(names) * sizeof(int));
     name_table table = new_table(names);
     for (R_xlen_t i = 0; i < XLENGTH(streams); i++) {
       SEXP bytes = VECTOR_ELT(streams, i);
-      look_through(&table, (const char *)RAW_RO(bytes), XLENGTH(bytes), LOGICAL(found));
+      look_through(&table, Rf_asLogical(symbols), (const char *)RAW_RO(bytes), XLENGTH(bytes), LOGICAL(found));
     }
   }
   UNPROTECT(1);
   return found;
+}
+
+/* Where R has written a namespace or the environment of an attached package: its kind, a zero, and how many strings
+   there are, of which the first is its name. */
+static SEXP add_spaces(const char *bytes, R_xlen_t size, SEXP into, PROTECT_INDEX slot, R_xlen_t *count) {
+  enum { STRING = 9, ASCII = 64 << 12, UTF8 = 8 << 12, NAMESPACE = 249, PACKAGE = 248, LONGEST = 1000 };
+  int32_t head[5];
+  for (R_xlen_t at = 0; at + (R_xlen_t)sizeof head < size; at++) {
+    memcpy(head, bytes + at, sizeof head);
+    if ((head[0] != NAMESPACE && head[0] != PACKAGE) || head[1] != 0 || head[2] < 1 || head[2] > 2) continue;
+    if ((head[3] & ~(ASCII | UTF8)) != STRING || head[4] <= 0 || head[4] > LONGEST) continue;
+    const char *text = bytes + at + sizeof head;
+    if (head[4] > size - at - (R_xlen_t)sizeof head || memchr(text, 0, (size_t)head[4]) != NULL) continue;
+    if (*count == XLENGTH(into)) REPROTECT(into = Rf_lengthgets(into, 2 * *count), slot);
+    SET_STRING_ELT(into, (*count)++, Rf_mkCharLenCE(text, head[4], CE_UTF8));
+  }
+  return into;
+}
+
+/* The names, "package:" before those of attached packages, of which R's unserialize() looks for the environment. One
+   may be there several times. */
+SEXP ffi_encode_spaces(SEXP streams) {
+  PROTECT_INDEX slot;
+  SEXP names;
+  R_xlen_t count = 0;
+  PROTECT_WITH_INDEX(names = Rf_allocVector(STRSXP, 16), &slot);
+  for (R_xlen_t i = 0; i < XLENGTH(streams); i++) {
+    SEXP bytes = VECTOR_ELT(streams, i);
+    names = add_spaces((const char *)RAW_RO(bytes), XLENGTH(bytes), names, slot, &count);
+  }
+  names = Rf_lengthgets(names, count);
+  UNPROTECT(1);
+  return names;
 }
 
 /* Letters, digits, dots, underscores, and all that is not ASCII, in any locale. */
@@ -133,15 +177,6 @@ static const char *as_utf8(const char *text, int *size) {
   }
   *size = length;
   return utf8;
-}
-
-/* Whether the string that begins at `at` is that of a symbol: the flags before it are those of one, and are not the
-   length of a vector of one string. */
-static int is_symbol(const char *bytes, R_xlen_t at) {
-  enum { SYMBOL = 1, STRINGS = 16 };
-  int32_t before[2] = {0, 0};
-  if (at >= (R_xlen_t)sizeof before) memcpy(before, bytes + at - sizeof before, sizeof before);
-  return before[1] == SYMBOL && (before[0] & 0xff) != STRINGS;
 }
 
 /* The slots of these names, for ffi_encode_words(). */

@@ -24,6 +24,7 @@ typedef struct state {
   int attempts; /* to go on, since an element was begun or has ended */
   int sending; /* the element has returned, and its value is being encoded */
   int seeded, tell_tries, new_seed_on_retry;
+  int has_notes; /* tell_packages() has something to tell */
   int32_t rng_kind, rng_base[6];
   int64_t rng_element; /* rng_stream is that of this element, -1: of none */
   int32_t rng_stream[6];
@@ -70,7 +71,7 @@ SEXP ffi_evaluator_pop(void) {
   return R_NilValue;
 }
 
-/* options: list(seed = NULL or integer(7), tell_tries, new_seed_on_retry, max_conditions) */
+/* options: list(seed = NULL or integer(7), tell_tries, new_seed_on_retry, max_conditions, has_notes) */
 SEXP ffi_evaluator_begin(SEXP options) {
   SEXP seed = VECTOR_ELT(options, 0);
   evaluator.seeded = seed != R_NilValue;
@@ -83,6 +84,7 @@ SEXP ffi_evaluator_begin(SEXP options) {
   evaluator.tell_tries = Rf_asLogical(VECTOR_ELT(options, 1)) == TRUE;
   evaluator.new_seed_on_retry = Rf_asLogical(VECTOR_ELT(options, 2)) == TRUE;
   evaluator.most_conditions = (int64_t)Rf_asReal(VECTOR_ELT(options, 3));
+  evaluator.has_notes = Rf_asLogical(VECTOR_ELT(options, 4)) == TRUE;
   rg_encode_forget_classes();
   return R_NilValue;
 }
@@ -186,6 +188,10 @@ static void finish_element(rg_record_type type, int kind, SEXP result) {
   evaluator.sending = type == RG_RECORD_VALUE;
   /* Its methods may be in a namespace that this process alone has loaded. */
   if (evaluator.sending && !evaluator.channel.keep && rg_encode_is_news(result)) rg_call_r("tell_loaded", 0);
+  if (evaluator.sending && evaluator.has_notes) {
+    evaluator.has_notes = 0;
+    rg_call_r("tell_packages", 0);
+  }
   if (encode(result) && type == RG_RECORD_VALUE) warn_foreign(result);
   evaluator.channel.ended(evaluator.channel.state, evaluator.element);
   publish_suppressed();

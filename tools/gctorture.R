@@ -93,7 +93,8 @@ cases <- list(
     bytes <- serialize(data, NULL, xdr = FALSE)
     list(
       call("ffi_encode_words", bytes, names, slots, max(nchar(names, "bytes")), match("three", names)),
-      call("ffi_encode_names", list(bytes, bytes), names), call("ffi_encode_classes", data, names)
+      call("ffi_encode_names", list(bytes, bytes), names, FALSE),
+      call("ffi_encode_spaces", list(bytes, bytes)), call("ffi_encode_classes", data, names)
     )
   },
   # A log that is written, read and read again, one value in a file of its own. The keys of a call are made by R code, of

@@ -50,13 +50,13 @@ test_that("workers load no package whose classes they are not sent", {
 })
 
 test_that("names are found among the strings of what was serialised, and nowhere else", {
-  find <- function(x, names) .Call(regatta:::ffi_encode_names, list(serialize(x, NULL, xdr = FALSE)), names)
+  find <- function(x, names) .Call(regatta:::ffi_encode_names, list(serialize(x, NULL, xdr = FALSE)), names, FALSE)
   names <- c("unit", "gTree", "stra\u00dfe", "unit", strrep("x", 300))
   expect_identical(find(structure(1, class = c("a", "unit")), names), c(TRUE, FALSE, FALSE, TRUE, FALSE))
   expect_identical(find(list("xunit", "units", quote(unit)), names)[2:3], c(FALSE, FALSE))
   expect_identical(find(list(2, "stra\u00dfe", strrep("x", 300)), names), c(FALSE, FALSE, TRUE, FALSE, TRUE))
   expect_identical(find(NULL, character()), logical())
-  expect_identical(.Call(regatta:::ffi_encode_names, list(raw(), raw(7)), names), logical(5))
+  expect_identical(.Call(regatta:::ffi_encode_names, list(raw(), raw(7)), names, FALSE), logical(5))
 })
 
 test_that("a value whose methods a worker alone has loaded has them in the session", {

@@ -1,0 +1,138 @@
+# Packages that what is sent needs on a worker that does not inherit the session, the libraries that the session has
+# them from, and their versions.
+#
+# R writes a namespace down as its name. A reader that cannot load it is given the workspace in its place, without an
+# error, and one that finds another version is given that. So workers load what is needed first, from where the session
+# has it, and compare.
+
+# What is loaded here and not in every R process: list(spaces, paths, name, library, version, astray). `library` is ""
+# for what was not loaded from one, as by pkgload::load_all(); `astray`: another process would find it elsewhere, or
+# not at all. The very same as long as nothing has changed.
+loaded_packages <- function() {
+  names <- loadedNamespaces()
+  names <- names[!names %in% c(default_packages(), "regatta")]
+  spaces <- lapply(names, .getNamespace)
+  paths <- .libPaths()
+  if (!identical(the$loaded$spaces, spaces) || !identical(the$loaded$paths, paths)) {
+    library <- vapply(spaces, space_library, "")
+    version <- vapply(spaces, function(space) as.character(space[[".__NAMESPACE__."]]$spec[["version"]]), "")
+    # Those of R itself are as the R of a worker.
+    version[library == .Library & version == as.character(getRversion())] <- NA
+    the$loaded <- list(
+      spaces = spaces, paths = paths, name = names, library = library, version = version,
+      astray = nzchar(library) & library != vapply(names, library_for, "", paths)
+    )
+  }
+  the$loaded
+}
+
+space_library <- function(space) {
+  path <- space[[".__NAMESPACE__."]]$path
+  if (is.character(path) && file.exists(file.path(path, "Meta", "package.rds"))) dirname(path) else ""
+}
+
+# The first library that has it, "" if none.
+library_for <- function(package, paths) {
+  c(paths[file.exists(file.path(paths, package, "DESCRIPTION"))], "")[[1L]]
+}
+
+# What packages_ready() is to see to, NULL: nothing. `attached`: packages that the search path is to have; `named`: those
+# of which names are looked up; `classed`: of whose classes there may be objects. `need` of each: it "must" be there, is
+# to be loaded if it can ("try"), or is what code may "use". `fronts`: to be attached before anything is read.
+packages_needed <- function(streams, attached, named, classed) {
+  loaded <- loaded_packages()
+  spaces <- .Call(ffi_encode_spaces, streams)
+  envs <- startsWith(spaces, "package:")
+  fronts <- sub("package:", "", spaces[envs], fixed = TRUE)
+  mentioned <- loaded$name[.Call(ffi_encode_names, streams, loaded$name, TRUE)]
+  must <- c(spaces[!envs], fronts, attached)
+  name <- setdiff(c(must, classed, named, mentioned), c(default_packages(), "regatta"))
+  fronts <- setdiff(fronts, default_packages())
+  if (length(name) + length(fronts) == 0L) {
+    return(NULL)
+  }
+  need <- ifelse(name %in% must, "must", ifelse(name %in% classed, "try", "use"))
+  at <- match(name, loaded$name)
+  list(
+    name = name, need = need, library = loaded$library[at], version = loaded$version[at],
+    astray = loaded$astray[at] %in% TRUE, fronts = fronts, paths = loaded$paths
+  )
+}
+
+# In a worker, before it reads what needs them. Returns what the session is to be told, a list of list(name, library,
+# version, found): `found` is the version here, NA if there is none.
+packages_ready <- function(needed) {
+  notes <- list()
+  for (k in seq_along(needed$name)) {
+    package <- lapply(needed[c("name", "need", "library", "version", "astray")], `[[`, k)
+    # What code may name is loaded when it does, if it is found then.
+    if (package$need != "use" || package$astray) package_load(package, needed$paths)
+    found <- package_version_here(package)
+    if (package_differs(package, found)) {
+      notes <- c(notes, list(c(package[c("name", "library", "version")], found = found)))
+    }
+  }
+  for (package in needed$fronts) {
+    if (!paste0("package:", package) %in% search()) suppressPackageStartupMessages(attachNamespace(package))
+  }
+  notes
+}
+
+# A node of this machine may have other libraries than the session.
+package_load <- function(package, paths) {
+  if (isNamespaceLoaded(package$name)) {
+    return(invisible())
+  }
+  own <- if (isTRUE(nzchar(package$library))) package$library
+  tryCatch(
+    suppressWarnings(suppressMessages(loadNamespace(package$name, lib.loc = unique(c(own, paths, .libPaths()))))),
+    error = function(e) if (package$need == "must") stop(package_missing(package, conditionMessage(e)), call. = FALSE)
+  )
+}
+
+package_missing <- function(package, reason) {
+  whence <- if (is.na(package$library)) {
+    "the session does not have it loaded any more"
+  } else if (nzchar(package$library)) {
+    paste("the session has it from the library", package$library)
+  } else {
+    "the session has it from its source, as by pkgload::load_all()"
+  }
+  sprintf(paste(
+    "%s. What was sent needs package %s; %s. Install it in a library of this worker, or in one of .libPaths() of the",
+    "session when the cluster is made"
+  ), sub("[.]$", "", reason), package$name, whence)
+}
+
+# NA: it is not here.
+package_version_here <- function(package) {
+  if (isNamespaceLoaded(package$name)) {
+    as.character(.getNamespace(package$name)[[".__NAMESPACE__."]]$spec[["version"]])
+  } else {
+    library <- library_for(package$name, .libPaths())
+    if (nzchar(library)) installed_version(package$name, library) else NA_character_
+  }
+}
+
+# To read it takes as long as a small map.
+installed_version <- function(package, library) {
+  at <- file.path(library, package, "DESCRIPTION")
+  key <- paste(at, as.numeric(file.mtime(at)))
+  if (is.null(the$versions[[key]])) the$versions[[key]] <- as.character(utils::packageVersion(package, library))
+  the$versions[[key]]
+}
+
+# Code that uses a package which is not here fails by itself.
+package_differs <- function(package, found) {
+  if (is.na(found)) package$need == "try" else !is.na(package$library) && (
+    !nzchar(package$library) || (!is.na(package$version) && package$version != found)
+  )
+}
+
+# Called from C when the first value is sent.
+tell_packages <- function() {
+  .Call(ffi_evaluator_note, structure(
+    list(message = "", call = NULL, notes = evaluator$notes), class = c("regatta_packages", "condition")
+  ))
+  evaluator$notes <- NULL
+}

@@ -1,0 +1,165 @@
+# Packages of what is sent to workers that do not inherit the session: there, from where the session has them, in the
+# same version, or it is told.
+
+withr::with_preserve_seed(remote_warm())
+detritus <- detritus_snapshot()
+
+# Two versions of a package, each in a library of its own: functions that call one which is not exported and has the
+# name of one of R's.
+version_at <- function(version) {
+  lib <- tempfile("lib-")
+  at <- file.path(tempfile("src-"), "rgpkg")
+  dir.create(lib)
+  dir.create(file.path(at, "R"), recursive = TRUE)
+  writeLines(c("Package: rgpkg", paste("Version:", version), "Title: T"), file.path(at, "DESCRIPTION"))
+  writeLines(c("export(pub, make)", "S3method(format, rgclass)"), file.path(at, "NAMESPACE"))
+  writeLines(c(
+    sprintf("scale <- function(x) paste(\"%s\", x)", version), "pub <- function(i) scale(i)",
+    "make <- function(i) structure(list(i), class = \"rgclass\")", "format.rgclass <- function(x, ...) scale(x[[1L]])"
+  ), file.path(at, "R", "code.R"))
+  out <- system2(file.path(R.home("bin"), "R"),
+    c("CMD", "INSTALL", "--no-docs", "--no-test-load", "--no-byte-compile", "-l", shQuote(lib), at),
+    stdout = TRUE, stderr = TRUE, env = "R_TESTS="
+  )
+  if (!dir.exists(file.path(lib, "rgpkg"))) stop(paste(out, collapse = "\n"))
+  list(lib = lib, source = at)
+}
+old <- version_at("1.0")
+new <- version_at("2.0")
+
+clusters <- list(local = cluster_local(1L), own = cluster_local(1L, start = "sequential"), psock = cluster_start(1L))
+if (.Call(regatta:::ffi_crypto_available) && dir.exists("/proc")) {
+  clusters$agent <- shell_cluster_start(1)
+}
+places <- lapply(clusters, function(cl) if (inherits(cl, "cluster")) cl else cl$cluster)
+here <- function(...) par_control(progress = FALSE, dump = "no", seed = FALSE, ...)
+map <- function(..., on) unlist(par_lapply(..., .on = on, .control = here()))
+in_workspace <- function(f) {
+  environment(f) <- globalenv()
+  f
+}
+
+test_that("a namespace and an attached package are found among what was serialised, and nothing else is", {
+  find <- function(...) {
+    streams <- lapply(list(...), serialize, NULL, xdr = FALSE)
+    .Call(regatta:::ffi_encode_spaces, streams)
+  }
+  expect_identical(find(tools::file_ext, 1, baseenv()), "tools")
+  expect_identical(find(list(stats::sd, tools::file_ext), new.env(parent = as.environment("package:stats"))),
+    c("stats", "tools", "package:stats"))
+  expect_identical(find("tools", quote(tools::x), c(249L, 0L, 2L, 9L, 5L, 0L, 0L)), character())
+  many <- lapply(1:20, function(i) tools::file_ext)
+  expect_identical(do.call(find, many), rep("tools", 20L))
+  expect_identical(.Call(regatta:::ffi_encode_spaces, list(raw(), raw(9))), character())
+  whole <- serialize(tools::file_ext, NULL, xdr = FALSE)
+  for (size in seq_along(whole)) {
+    expect_true(all(.Call(regatta:::ffi_encode_spaces, list(whole[seq_len(size)])) == "tools"))
+  }
+})
+
+test_that("functions of a package are those of the session's, from its library", {
+  loadNamespace("rgpkg", lib.loc = new$lib)
+  withr::defer(unloadNamespace("rgpkg"))
+  pub <- get("pub", asNamespace("rgpkg"))
+  name <- in_workspace(function(i) rgpkg::pub(i))
+  given <- in_workspace(function(i, g) g(i))
+  class <- in_workspace(function(x) format(x))
+  objects <- lapply(1:2, get("make", asNamespace("rgpkg")))
+  expected <- c("2.0 1", "2.0 2")
+  ways <- list(
+    function(on) map(1:2, pub, on = on), function(on) map(1:2, name, on = on),
+    function(on) map(1:2, given, g = pub, on = on), function(on) map(objects, class, on = on),
+    function(on) map(list(pub, pub), in_workspace(function(g) g(1)), on = on)[c(1, 1)]
+  )
+  for (place in names(places)) {
+    for (k in seq_along(ways)) {
+      cl <- if (place == "local") local_pool(1L) else places[[place]]
+      expect_no_warning(got <- ways[[k]](cl))
+      expect_identical(got, if (k == 5L) rep("2.0 1", 2L) else expected, label = paste(place, k))
+    }
+  }
+})
+
+test_that("workers that have loaded another version say so once in a call, and go on", {
+  loadNamespace("rgpkg", lib.loc = old$lib)
+  withr::defer(unloadNamespace("rgpkg"))
+  pub <- get("pub", asNamespace("rgpkg"))
+  for (f in list(pub, in_workspace(function(i) rgpkg::pub(i)))) {
+    for (place in c("psock", "own")) {
+      # From the test before.
+      said <- list()
+      withCallingHandlers(
+        expect_identical(map(1:4, f, on = places[[place]]), paste("2.0", 1:4)),
+        regatta_warning_package = function(w) {
+          said <<- c(said, list(w))
+          invokeRestart("muffleWarning")
+        }
+      )
+      expect_length(said, 1L)
+      text <- "version 2.0 of package rgpkg, this session version 1.0, from"
+      expect_match(conditionMessage(said[[1L]]), text, fixed = TRUE)
+      fields <- said[[1L]][c("package", "version", "found")]
+      expect_identical(fields, list(package = "rgpkg", version = "1.0", found = "2.0"))
+    }
+  }
+})
+
+test_that("a package that a worker does not find is an error, or a warning where only methods are missed", {
+  skip_if_not_installed("pkgload")
+  had_shims <- "devtools_shims" %in% search()
+  pkgload::load_all(new$source, quiet = TRUE, attach = FALSE, helpers = FALSE, attach_testthat = FALSE)
+  withr::defer({
+    unloadNamespace("rgpkg")
+    if (!had_shims) detach("devtools_shims", character.only = TRUE)
+  })
+  pub <- get("pub", asNamespace("rgpkg"))
+  objects <- lapply(1:2, get("make", asNamespace("rgpkg")))
+  psock <- cluster_start(1L)
+  withr::defer(psock$stop())
+  for (place in list(local_pool(1L), local_pool(1L, start = "sequential"), psock$cluster)) {
+    expect_error(
+      map(1:2, pub, on = place), "no package called .rgpkg.*needs package rgpkg; the session has it from its source"
+    )
+    expect_warning(got <- map(objects, in_workspace(function(x) format(x)), on = place),
+      "cannot load package rgpkg", class = "regatta_warning_package")
+    expect_identical(got, c("1", "2"))
+  }
+  # With the code that is installed.
+  withr::local_libpaths(old$lib, action = "prefix")
+  pool <- local_pool(1L)
+  expect_warning(got <- map(1:2, in_workspace(function(i) rgpkg::pub(i)), on = pool),
+    "use version 1.0 of package rgpkg as it is installed", class = "regatta_warning_package")
+  expect_identical(got, c("1.0 1", "1.0 2"))
+})
+
+test_that("a worker that would find another version first has the one of the session's library", {
+  loadNamespace("rgpkg", lib.loc = new$lib)
+  withr::defer(unloadNamespace("rgpkg"))
+  withr::local_libpaths(old$lib, action = "prefix")
+  for (start in c("forkserver", "sequential", "later")) {
+    pool <- if (start == "later") local_pool(1L) else local_pool(1L, packages = "rgpkg", start = start)
+    expect_no_warning(got <- map(1:2, in_workspace(function(i) rgpkg::pub(i)), on = pool))
+    expect_identical(got, c("2.0 1", "2.0 2"))
+  }
+})
+
+test_that("the environment of an attached package is there without a word", {
+  for (on in c("cluster_local(1L)", "cluster_local(1L, start = 'sequential')")) {
+    code <- c(
+      "suppressMessages(library(regatta))", "library(tools)", "f <- function(i) file_ext(i)",
+      "environment(f) <- new.env(parent = as.environment('package:tools'))",
+      sprintf("cat(unlist(par_lapply(c('a.b', 'c.d'), f, .on = %s)), '')", on)
+    )
+    expect_identical(session_prints(code, c("sh", "-c", "exec \"$0\" \"$@\" 2>&1")), "b d ", label = on)
+  }
+})
+
+test_that("nothing is left behind", {
+  parallel::stopCluster(clusters$local)
+  parallel::stopCluster(clusters$own)
+  clusters$psock$stop()
+  if (!is.null(clusters$agent)) clusters$agent$stop()
+  end_servers()
+  unlink(c(old$lib, new$lib, dirname(c(old$source, new$source))), recursive = TRUE)
+  expect_no_detritus(detritus)
+})
