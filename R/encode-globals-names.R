@@ -45,6 +45,8 @@ analyses_most <- 200L
 # list(names, strings, symbols, looks, dots): what code uses by name; strings in it that may be names; all symbols in
 # it, whatever they are there for; whether it looks variables up by their names, and whether it looks into `...`.
 globals_analyse <- function(x, env) {
+  # Formulas of R's data sets are of an environment from which not even `function` is found.
+  if (!exists("function", envir = env)) env <- baseenv()
   # It warns of `...` in a function that has got it from one around it.
   find <- function(method) {
     suppressWarnings(globals::findGlobals(x, envir = env, substitute = FALSE, method = method))

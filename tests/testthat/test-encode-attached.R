@@ -63,6 +63,11 @@ test_that("lists that are attached are searched as here", {
   expect_s3_class(expect_as_lapply(list(1:3), apply_to, "summary")[[1L]], "summaryDefault")
 })
 
+test_that("data sets of R with formulas of the empty environment are sent as others", {
+  expect_as_lapply(split(datasets::CO2, datasets::CO2$Type), function(d) d[1, "uptake"])
+  expect_as_lapply(1:2, function(i) CO2[i, "uptake"])
+})
+
 stopped <- parallel::stopCluster(pool)
 nodes$stop()
 end_servers()

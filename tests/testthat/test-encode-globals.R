@@ -419,6 +419,14 @@ test_that("a name with two dots before it, as data.table has them, is a use of t
 
 end_servers()
 
+test_that("code of an environment from which nothing of R is found is code as any other", {
+  formula <- y ~ x
+  f <- function(i) 1
+  environment(formula) <- environment(f) <- emptyenv()
+  found <- regatta:::globals_of(list(f, formula, datasets::CO2))
+  expect_length(found$variables, 0L)
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
