@@ -5,8 +5,7 @@ take_error <- function(run, event) {
   load_error_code()
   index <- event$index
   event$pid <- run$workers$rows[[event$worker]]$pid
-  ended <- run$ending[[as.character(index)]]
-  run$ending[[as.character(index)]] <- NULL
+  ended <- ending_take(run, event$worker, index, event$try)
   turned <- turned_take(run, index)
   if (!is.null(ended) && (isTRUE(event$error$interrupted) || was_asked_to_end(ended))) {
     cnd <- limit_error(run, index, event$pid, event$try, ended)
@@ -27,7 +26,7 @@ turn_element <- function(run, index, item) {
   record <- item$fate$record
   if (is.null(record)) record <- capture_error(warning_as_error(item$bare), list(), list(), detail = FALSE, dump = "no")
   run$turned[[key]] <- record
-  now <- if (!is.null(run$executor$running)) run$executor$running()
+  now <- workers_running(run)
   for (worker in now$worker[now$element == index]) run$executor$interrupt(worker, index)
 }
 
@@ -42,7 +41,7 @@ turned_take <- function(run, index) {
 # that has caught the interrupt has not done its work, and what another waited for may have been ended.
 take_refused <- function(run, event) {
   keys <- as.character(event$index)
-  ended <- keys %in% names(run$ending)
+  ended <- ending_key(event$worker, event$index, event$try) %in% names(run$ending)
   refused <- ended | keys %in% names(run$turned)
   columns <- names(ended_only(event))
   for (k in which(refused)) {
@@ -64,8 +63,7 @@ take_death <- function(run, event, row, index) {
   event$pid <- row$pid
   event$try <- run$tasks$tries[[index]]
   turned_take(run, index)
-  ended <- run$ending[[as.character(index)]]
-  run$ending[[as.character(index)]] <- NULL
+  ended <- ending_take(run, event$worker, index, event$try)
   if (!is.null(ended)) {
     return(fail(run, index, "timeout", limit_error(run, index, event$pid, event$try, ended), event))
   }

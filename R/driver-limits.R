@@ -19,7 +19,7 @@ limits_wait <- function(run) {
   if (is.finite(run$control$memory)) {
     return(0.02)
   }
-  now <- run$executor$running()
+  now <- workers_running(run)
   busy <- now$element > 0
   left <- c(
     run$control$timeout - now$seconds[busy], run$control$cpu_timeout - now$cpu_seconds[busy],
@@ -32,13 +32,13 @@ limits_enforce <- function(run) {
   if (!limits_any(run)) {
     return(invisible())
   }
-  now <- run$executor$running()
+  now <- workers_running(run)
   for (w in which(now$element > 0)) { # positions of workers, not their numbers
     used <- limits_used(run, w, now)
     over <- names(used)[used > unlist(run$control[names(limit_kinds)])]
     if (length(over) > 0L) {
       kind <- over[[1L]]
-      end_element(run, now$worker[[w]], now$element[[w]], limit_kinds[[kind]], used[[kind]])
+      end_element(run, now$worker[[w]], now$element[[w]], now$try[[w]], limit_kinds[[kind]], used[[kind]])
     }
   }
 }
@@ -54,8 +54,9 @@ limits_used <- function(run, w, now) {
   c(timeout = now$seconds[[w]], cpu_timeout = now$cpu_seconds[[w]], memory = memory)
 }
 
-end_element <- function(run, worker, index, kind, used) {
-  key <- as.character(index)
+# What is noted of it, run$ending, is of this try in this worker: that of another says nothing of it.
+end_element <- function(run, worker, index, try, kind, used) {
+  key <- ending_key(worker, index, try)
   ending <- run$ending[[key]]
   now <- .Call(ffi_clock)
   if (is.null(ending)) {
@@ -74,6 +75,16 @@ end_element <- function(run, worker, index, kind, used) {
     }
   }
   run$ending[[key]] <- ending
+}
+
+ending_key <- function(worker, index, try) paste(worker, index, try)
+
+# Of a try that is over; NULL if it has been within its limits.
+ending_take <- function(run, worker, index, try) {
+  key <- ending_key(worker, index, try)
+  ending <- run$ending[[key]]
+  run$ending[[key]] <- NULL
+  ending
 }
 
 # An element is interrupted, a worker is sent signals: what is done, one after the other. `signal` is what

@@ -116,7 +116,7 @@ memory_stalls <- function(memory, stalled, now) isTRUE((stalled - memory$stalled
 
 # Workers as they are: place, element (0: none), for how long, and what they have beyond what they began with.
 memory_used <- function(run) {
-  now <- run$executor$running()
+  now <- workers_running(run)
   row <- run$workers$rows[now$worker]
   bytes <- vapply(now$worker, run$executor$measure, 0, "memory") - vapply(row, `[[`, 0, "base")
   data.frame(

@@ -26,6 +26,11 @@ tasks_set <- function(table, column, index, value) {
   table[[column]] <- x
 }
 
+# Whether these are the tries that were handed out last, and no end of them has been told.
+tries_open <- function(run, index, try) {
+  run$status[index] == element_states[["pending"]] & run$tasks$tries[index] == try
+}
+
 # Another try of each; returns their numbers.
 tasks_submit <- function(table, index) {
   tries <- table$tries[index] + 1L

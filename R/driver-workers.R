@@ -48,6 +48,19 @@ workers_alive <- function(run) workers_in(run, c("idle", "busy", "silent"))
 
 workers_count <- function(run) length(workers_alive(run))
 
+# What workers are at, NULL where that cannot be seen. One that has told the end of a try may look for a moment as if
+# it were still at it, when the next try is on its way to another: such a worker is at nothing.
+workers_running <- function(run) {
+  if (is.null(run$executor$running)) {
+    return(NULL)
+  }
+  now <- run$executor$running()
+  busy <- which(now$element > 0)
+  over <- !tries_open(run, now$element[busy], now$try[busy])
+  now$element[busy[over]] <- 0
+  now
+}
+
 # Those that may begin something now.
 workers_idle <- function(run) {
   idle <- workers_in(run, "idle")

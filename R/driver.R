@@ -50,7 +50,7 @@ run_new <- function(task, on, control, seed = task_base(task, control), attended
   run$failed <- 0
   run$told <- list() # of each worker, the last error that others may be like: see take_alike()
   run$tries <- list()
-  run$ending <- list()
+  run$ending <- list() # tries that have been over a limit, by ending_key()
   run$turned <- list() # errors that warnings have become, of elements under way, by number: see turn_element()
   run$stopping <- FALSE
   run$stop_index <- Inf
@@ -201,7 +201,7 @@ take_ended <- function(run, event) {
   if (run$workers$promising) {
     for (id in unique(event$worker)) take_heartbeat(run, list(worker = id))
   }
-  if (length(run$workers$given_up) > 0L) {
+  if (length(run$workers$given_up) + length(run$tries) > 0L) {
     event <- drop_late(run, event)
   }
   queue_ended(run, event)
@@ -229,9 +229,10 @@ take_ended_values <- function(run, event) {
   }
 }
 
-# What a worker tells that has been given up is of tries that are over.
+# What a worker tells that has been given up is of tries that are over. Nor may the end of an earlier try be that of the
+# one that is under way.
 drop_late <- function(run, event) {
-  keep <- !event$worker %in% run$workers$given_up
+  keep <- !event$worker %in% run$workers$given_up & tries_open(run, event$index, event$try)
   columns <- intersect(names(event), c(ended_columns, "values", "alike"))
   event[columns] <- lapply(event[columns], `[`, keep)
   event

@@ -341,6 +341,7 @@ agent_tell <- function(agent, token) {
     pids <- vapply(mine, `[[`, 0L, "pid")
     agent_send(agent, "RUNNING", token = token, running = list(
       worker = unlist(lapply(running, `[[`, "worker")), element = unlist(lapply(running, `[[`, "element")),
+      try = unlist(lapply(running, `[[`, "try")),
       seconds = unlist(lapply(running, `[[`, "seconds")),
       cpu_seconds = unlist(lapply(running, `[[`, "cpu_seconds")),
       memory = if (is.finite(run$control$memory)) vapply(pids, measure_here, 0, "memory")

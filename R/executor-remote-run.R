@@ -253,10 +253,10 @@ remote_reach <- function(run, id, type, ...) {
   )
 }
 
-# What was told last, as far as it is not over by what has come since.
+# What was told last.
 remote_running <- function(run) {
   now <- .Call(ffi_clock)
-  all <- list(worker = integer(), element = numeric(), seconds = numeric(), cpu_seconds = numeric())
+  all <- list(worker = integer(), element = numeric(), try = integer(), seconds = numeric(), cpu_seconds = numeric())
   for (told in run$pool$running[[run$token]]) {
     if (is.null(told)) next
     there <- !vapply(run$workers[told$worker], is.null, NA)

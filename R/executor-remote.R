@@ -296,7 +296,6 @@ remote_note <- function(pool, host, message) {
   })
   for (event in events) {
     if (event$type %in% c("ended", "left")) remote_settle(pool, host, message$token, event)
-    if (event$type == "ended") remote_forget_running(pool, host, message$token, event$index)
   }
   if (message$token %in% names(pool$news)) {
     pool$news[[message$token]] <- c(pool$news[[message$token]], events)
@@ -310,16 +309,6 @@ remote_settle <- function(pool, host, token, event) {
       seat$open <- seat$open - ended
       if (event$type == "left") seat$holder <- NULL
     }
-  }
-}
-
-# What was told of elements that have ended since.
-remote_forget_running <- function(pool, host, token, index) {
-  all <- pool$running[[token]]
-  told <- if (length(all) >= host$number) all[[host$number]]
-  if (!is.null(told)) {
-    told$element[told$element %in% index] <- 0
-    pool$running[[token]][[host$number]] <- told
   }
 }
 

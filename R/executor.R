@@ -40,8 +40,8 @@
 # and where they apply
 #
 #   kind            what the record of a run calls it
-#   running()       of the workers that can be watched: list(worker, element (0: none), seconds,
-#                   cpu_seconds)
+#   running()       of the workers that can be watched: list(worker, element (0: none), try, seconds,
+#                   cpu_seconds). It may be what they were at a moment ago
 #   admit(worker, share)   the driver takes a worker that has joined: it is given what the run needs, and
 #                   so many cores. The event `ready` or `left` follows. Without this function a worker is
 #                   ready when it has joined

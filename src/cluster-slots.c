@@ -18,15 +18,17 @@ SEXP ffi_cluster_slots_new(SEXP workers, SEXP limit) {
   return rg_shm_array_of(RG_LIVE_SLOTS, size, rg_shm_array_limit(limit));
 }
 
-/* What each process runs now: list(element (0: nothing), seconds, cpu_seconds, last: what it has begun last). */
+/* What each process runs now: list(element (0: nothing), try, seconds, cpu_seconds, last: what it has begun last).
+   `current` is read first: what else is read then is of this element or of a later one. */
 SEXP ffi_cluster_slots_running(SEXP slots, SEXP pids) {
-  const char *names[] = {"element", "seconds", "cpu_seconds", "last", ""};
+  const char *names[] = {"element", "try", "seconds", "cpu_seconds", "last", ""};
   int workers = (int)XLENGTH(pids);
   SEXP result = PROTECT(Rf_mkNamed(VECSXP, names));
   SEXP element = SET_VECTOR_ELT(result, 0, Rf_allocVector(REALSXP, workers));
-  SEXP seconds = SET_VECTOR_ELT(result, 1, Rf_allocVector(REALSXP, workers));
-  SEXP cpu = SET_VECTOR_ELT(result, 2, Rf_allocVector(REALSXP, workers));
-  SEXP last = SET_VECTOR_ELT(result, 3, Rf_allocVector(REALSXP, workers));
+  SEXP try = SET_VECTOR_ELT(result, 1, Rf_allocVector(INTSXP, workers));
+  SEXP seconds = SET_VECTOR_ELT(result, 2, Rf_allocVector(REALSXP, workers));
+  SEXP cpu = SET_VECTOR_ELT(result, 3, Rf_allocVector(REALSXP, workers));
+  SEXP last = SET_VECTOR_ELT(result, 4, Rf_allocVector(REALSXP, workers));
   int64_t now = rg_clock_now();
   for (int w = 0; w < workers; w++) {
     rg_cluster_slot *slot = rg_cluster_slots_borrow(slots, w);
@@ -34,6 +36,7 @@ SEXP ffi_cluster_slots_running(SEXP slots, SEXP pids) {
     int pid = INTEGER(pids)[w];
     int64_t used = current > 0 && pid != NA_INTEGER ? rg_process_cpu(pid) : -1;
     REAL(element)[w] = (double)current;
+    INTEGER(try)[w] = (int)atomic_load(&slot->try);
     REAL(last)[w] = (double)atomic_load(&slot->last);
     REAL(seconds)[w] = current > 0 ? (double)(now - atomic_load(&slot->started)) / 1e9 : 0;
     REAL(cpu)[w] = used < 0 ? 0 : (double)(used - atomic_load(&slot->cpu_started)) / 1e9;

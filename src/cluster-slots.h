@@ -11,6 +11,7 @@
  */
 typedef struct {
   _Atomic int64_t current;     /* number of the element being run, from 1; 0 between elements */
+  _Atomic int64_t try;         /* which try of it that is, as the session has said; set before `current` */
   _Atomic int64_t last;        /* the one that was begun last, 0 none */
   _Atomic int64_t cancel;      /* element that the session wants interrupted, 0 none */
   _Atomic int64_t started;     /* when it began, monotonic ns */

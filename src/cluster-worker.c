@@ -150,6 +150,7 @@ static int64_t channel_next(void *state, int32_t *tries) {
   atomic_store(&worker.slot->started, worker.started);
   atomic_store(&worker.slot->cpu_started, rg_clock_cpu());
   atomic_store(&worker.slot->last, element + 1);
+  atomic_store(&worker.slot->try, *tries);
   atomic_store(&worker.slot->current, element + 1);
   return element;
 }

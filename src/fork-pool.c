@@ -428,28 +428,33 @@ SEXP ffi_fork_pool_signal(SEXP pointer, SEXP id, SEXP number) {
   return Rf_ScalarLogical(TRUE);
 }
 
-/* What each worker runs now: list(worker, element (0: nothing), seconds, cpu_seconds). */
+/* What each worker runs now: list(worker, element (0: nothing), try, seconds, cpu_seconds). Who has sent the end of an
+   element still names it for a moment: when all ends have been read of what the worker has begun it runs nothing. `begun`
+   is read first, so that an element that begins meanwhile is at most overlooked. */
 SEXP ffi_fork_pool_running(SEXP pointer) {
   const rg_pool *pool = is_over(pointer) ? NULL : rg_fork_pool_borrow(pointer);
   const int size = pool ? pool->size : 0;
-  const char *names[] = {"worker", "element", "seconds", "cpu_seconds", ""};
+  const char *names[] = {"worker", "element", "try", "seconds", "cpu_seconds", ""};
   int count = 0;
   for (int w = 0; w < size; w++) count += pool->workers[w].pid > 0;
   SEXP result = PROTECT(Rf_mkNamed(VECSXP, names));
   SEXP id = SET_VECTOR_ELT(result, 0, Rf_allocVector(INTSXP, count));
   SEXP element = SET_VECTOR_ELT(result, 1, Rf_allocVector(REALSXP, count));
-  SEXP seconds = SET_VECTOR_ELT(result, 2, Rf_allocVector(REALSXP, count));
-  SEXP cpu = SET_VECTOR_ELT(result, 3, Rf_allocVector(REALSXP, count));
+  SEXP try = SET_VECTOR_ELT(result, 2, Rf_allocVector(INTSXP, count));
+  SEXP seconds = SET_VECTOR_ELT(result, 3, Rf_allocVector(REALSXP, count));
+  SEXP cpu = SET_VECTOR_ELT(result, 4, Rf_allocVector(REALSXP, count));
   int64_t now = rg_clock_now();
   for (int w = 0, k = 0; w < size; w++) {
     rg_slot *slot = &pool->control->slots[w];
     pid_t worker = pool->workers[w].pid;
     if (worker <= 0) continue;
+    int ended = !pool->workers[w].damaged && atomic_load(&slot->begun) == pool->workers[w].ends;
     int64_t current = atomic_load(&slot->current);
-    if (current >= pool->elements) current = -1;
+    if (ended || current >= pool->elements) current = -1;
     int64_t cpu_now = current < 0 ? -1 : rg_process_cpu(worker);
     INTEGER(id)[k] = pool->workers[w].id;
     REAL(element)[k] = (double)(current + 1);
+    INTEGER(try)[k] = current < 0 ? 0 : pool->control->tasks[current].tries;
     REAL(seconds)[k] = current < 0 ? 0 : (double)(now - atomic_load(&slot->started)) / 1e9;
     REAL(cpu)[k] = cpu_now < 0 ? 0 : (double)(cpu_now - atomic_load(&slot->cpu_started)) / 1e9;
     k++;

@@ -12,7 +12,7 @@ executor_methods <- function() {
 offered_by_test <- function(on) list(usual = on$workers, most = on$workers)
 
 # Processes that package parallel forks, on pipes: they are sent batches and send back records. What they
-# do stands in a shared array: element and start of it.
+# do stands in a shared array: element, start of it, the element to be interrupted, and the try.
 on_pipes <- function(workers = 2L, first = workers, delay = 0) {
   executor_methods()
   structure(list(workers = workers, first = first, delay = delay), class = "test_pipes")
@@ -21,7 +21,7 @@ on_pipes <- function(workers = 2L, first = workers, delay = 0) {
 new_executor_pipes <- function(on, plan) {
   pool <- new.env()
   pool$plan <- plan
-  pool$slots <- shm_array(c(3, 64))
+  pool$slots <- shm_array(c(4, 64))
   pool$children <- list()
   pool$events <- list()
   list(
@@ -34,10 +34,10 @@ new_executor_pipes <- function(on, plan) {
     },
     running = function() {
       there <- which(!vapply(pool$children, is.null, NA))
-      slots <- matrix(pool$slots[, there], 3)
+      slots <- matrix(pool$slots[, there], 4)
       busy <- slots[1, ] > 0
       list(
-        worker = there, element = slots[1, ],
+        worker = there, element = slots[1, ], try = slots[4, ],
         seconds = ifelse(busy, .Call(regatta:::ffi_clock) - slots[2, ], 0), cpu_seconds = 0 * slots[1, ]
       )
     },
@@ -100,8 +100,9 @@ pipes_child <- function(pool, w) {
   plan <- pool$plan
   input <- file("stdin", "rb")
   batch <- NULL
-  slot <- function(element) {
+  slot <- function(element, try = 0) {
     pool$slots[2, w] <- .Call(regatta:::ffi_clock)
+    pool$slots[4, w] <- try
     pool$slots[1, w] <- element
   }
   regatta:::evaluate_begin(plan$control, plan$seed)
@@ -111,7 +112,7 @@ pipes_child <- function(pool, w) {
       if (length(batch$elements) == 0L) batch <<- unserialize(input)
       now <- as.numeric(c(batch$elements[[1L]], batch$tries[[1L]]))
       batch <<- lapply(batch, `[`, -1L)
-      slot(now[[1L]])
+      slot(now[[1L]], now[[2L]])
       now
     },
     tell = function(...) {
@@ -128,8 +129,10 @@ pipes_child <- function(pool, w) {
 # Workers that are only told of. `steps` are functions of the place, one for each poll, which return
 # events; what the driver has asked for stands in place$log. When there are no more steps everything that
 # has been given is done.
+# `running(place)`: what workers are at, which is otherwise the first element of what each has been given.
 # `available(place)`: what is left of the memory of workers, as c(available =, total =); place$bytes is what each has.
-on_script <- function(workers, ..., patience = NULL, min_workers = NULL, admit = FALSE, available = NULL) {
+on_script <- function(workers, ..., patience = NULL, min_workers = NULL, admit = FALSE, available = NULL,
+                      running = script_running) {
   executor_methods()
   place <- new.env()
   place$workers <- workers
@@ -140,6 +143,7 @@ on_script <- function(workers, ..., patience = NULL, min_workers = NULL, admit =
   place$min_workers <- min_workers
   place$admit <- admit
   place$available <- available
+  place$running <- running
   place$kills <- -1
   structure(list(workers = workers, place = place), class = "test_script")
 }
@@ -168,13 +172,7 @@ new_executor_script <- function(on, plan) {
     admit = if (place$admit) function(worker, share) note("admit", worker, share),
     hold = function(places) note("hold", paste(places, collapse = " ")),
     available = if (!is.null(place$available)) function() place$available(place),
-    running = function() {
-      busy <- which(lengths(place$given) > 0L)
-      list(
-        worker = busy, element = vapply(busy, function(w) place$given[[w]]$elements[[1L]], 0),
-        seconds = rev(as.numeric(busy)), cpu_seconds = rep(0, length(busy))
-      )
-    },
+    running = function() place$running(place),
     interrupt = function(worker, element) note("interrupt", worker, element),
     signal = function(worker, number) note("signal", worker, number),
     measure = function(worker, what) {
@@ -188,6 +186,19 @@ new_executor_script <- function(on, plan) {
       list(worker = integer(), peak = numeric())
     }
   )
+}
+
+script_running <- function(place) {
+  busy <- which(lengths(place$given) > 0L)
+  first <- function(field, w) place$given[[w]][[field]][[1L]]
+  list(
+    worker = busy, element = vapply(busy, first, 0, field = "elements"), try = vapply(busy, first, 0L, field = "tries"),
+    seconds = rev(as.numeric(busy)), cpu_seconds = rep(0, length(busy))
+  )
+}
+
+script_idle <- function(place) {
+  list(worker = integer(), element = numeric(), try = integer(), seconds = numeric(), cpu_seconds = numeric())
 }
 
 # Events of a script.

@@ -286,6 +286,82 @@ test_that("a limit interrupts by element, then the worker is asked, then ended",
   expect_identical(steps, c("interrupt 1 1", "signal 1 15", "signal 1 9"))
 })
 
+test_that("who has told the end of a try and still looks as if it were at it spoils no other try", {
+  interrupted <- function(place) {
+    done <- script_done(place, 1L)
+    done$error <- list(
+      cnd = simpleError("no"), calls = list(), interrupted = TRUE, locals = NULL, dump = NULL
+    )
+    done$values <- NULL
+    list(done)
+  }
+  # as a slot does that is looked at between the end of an element and the next; it never ends here
+  stays <- function(place) {
+    list(worker = 1L, element = 1, try = 1L, seconds = 9, cpu_seconds = 9)
+  }
+  grown <- function(place) {
+    place$bytes[[1L]] <- 9
+    list()
+  }
+  for (elements in c(1L, 3L)) { # the next try is with the same worker, or with the other
+    for (limit in list(list(timeout = 5), list(cpu_timeout = 5), list(memory = 5))) {
+      workers <- min(2L, elements)
+      on <- on_script(workers, function(place) lapply(seq_len(workers), script_joined), grown, interrupted,
+        running = stays
+      )
+      on$place$bytes <- c(0, 0)
+      got <- do.call(run_script, c(
+        list(elements, on, batch = 1, retries = 1, retry_on = "timeout", errors = "collect"), limit
+      ))
+      expect_identical(got, numbers_of(elements))
+      expect_identical(par_last()$tries$index, 1L)
+      expect_identical(as.character(par_last()$tries$status), "timeout")
+      expect_identical(grep("^interrupt", on$place$log, value = TRUE), "interrupt 1 1")
+    }
+  }
+})
+
+test_that("what a try has used in a worker that is withdrawn says nothing of it in another", {
+  at <- function(place) {
+    list(worker = 1L, element = 1, try = 1L, seconds = 9, cpu_seconds = 0)
+  }
+  on <- on_script(2L,
+    function(place) list(script_joined(1L), script_joined(2L)),
+    function(place) {
+      place$running <- script_idle
+      expect_true("interrupt 1 1" %in% place$log)
+      place$given[1L] <- list(NULL)
+      list(regatta:::event_not_started(1L, "it cannot begin"))
+    },
+    running = at
+  )
+  expect_warning(got <- run_script(2, on, batch = 1, timeout = 5), class = "regatta_warning_workers")
+  expect_identical(got, numbers_of(2))
+})
+
+test_that("an end of an earlier try that comes late is not that of the one under way", {
+  late <- NULL
+  on <- on_script(2L,
+    function(place) list(script_joined(1L), script_joined(2L)),
+    function(place) {
+      late <<- script_done(place, 1L)
+      late$values <<- list("late")
+      place$given[1L] <- list(NULL)
+      list(script_left(1L, index = late$index, start = late$start))
+    },
+    function(place) {
+      expect_false(is.null(place$given[[2L]]))
+      list(script_done(place, 2L))
+    },
+    function(place) {
+      expect_identical(place$given[[2L]][["tries"]], 2L)
+      list(late)
+    },
+    function(place) list(script_done(place, 2L), late)
+  )
+  expect_identical(run_script(2, on, batch = 1, retries = 1), numbers_of(2))
+})
+
 test_that("a pause of the session is no time that an interrupted element had to end in", {
   local_function("limit_grace", 0.2)
   paused <- FALSE
