@@ -16,9 +16,16 @@ error_checkpoint_verb <- function(verb, call = NULL) {
   error_checkpoint(message, NULL, "verb", advice, call)
 }
 
-# `holder`: who has the lock, in words.
-error_checkpoint_lock <- function(folder, failure, holder, call = NULL) {
-  who <- if (failure$holder == Sys.getpid()) {
+advice_around <- paste(
+  "The values of its elements are kept whole: give this call a control without `checkpoint`, or a folder for each",
+  "element."
+)
+
+# `holder`: who has the lock, in words; `around`: it is a call that has this one in an element.
+error_checkpoint_lock <- function(folder, failure, holder, around, call = NULL) {
+  who <- if (around) {
+    "the call that this one is inside of"
+  } else if (failure$holder == Sys.getpid()) {
     "another call of this session"
   } else if (failure$holder > 0L) {
     sprintf("process %d", failure$holder)
@@ -27,7 +34,7 @@ error_checkpoint_lock <- function(folder, failure, holder, call = NULL) {
   }
   error_checkpoint(
     sprintf("the checkpoint in %s is in use by %s: only one call at a time writes to it.", quoted(folder), who),
-    folder, "locked", "Wait for that call to end, or give this one another folder.", call
+    folder, "locked", if (around) advice_around else "Wait for that call to end, or give this one another folder.", call
   )
 }
 

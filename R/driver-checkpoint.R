@@ -65,7 +65,10 @@ checkpoint_log <- function(folder, write, call) {
   }
   # What is not locked by anybody cannot be locked.
   locked <- log$operation == "lock" && (log$holder > 0L || log$errno %in% log_taken)
-  if (locked) signal_error(error_checkpoint_lock(folder, log, log_holder(folder), call))
+  if (locked) {
+    around <- normalizePath(folder, mustWork = FALSE) %in% evaluator$control$checkpoint
+    signal_error(error_checkpoint_lock(folder, log, log_holder(folder), around, call))
+  }
   signal_error(error_checkpoint_open(folder, log, call))
 }
 
@@ -181,9 +184,12 @@ checkpoint_take <- function(run, indices) {
   indices[run$status[indices] == element_states[["pending"]]]
 }
 
-# What workers are told of the settings: warnings belong to values, also to those of a call that drops them.
-checkpoint_control <- function(control) {
+# What workers are told of the settings: warnings belong to values, also to those of a call that drops them. `checkpoint`
+# is the folders of this call and of those that it is inside of.
+checkpoint_control <- function(run) {
+  control <- run$control
   if (!is.null(control$checkpoint) && control$warnings == "drop") control$warnings <- "relay"
+  control["checkpoint"] <- list(c(run$checkpoint$log$folder, evaluator$control$checkpoint))
   control
 }
 

@@ -63,7 +63,7 @@ run_new <- function(task, on, control, seed = task_base(task, control), attended
   run$oom_kills <- list()
   run$relay <- relay_new(control, task$names)
   run$executor <- new_executor(on, list(
-    n = task$n, workers = run$places, control = checkpoint_control(control), seed = run$seed, share = run$share,
+    n = task$n, workers = run$places, control = checkpoint_control(run), seed = run$seed, share = run$share,
     loop = task$loop, replay = task$replay, limited = limits_any(run), attended = attended, verb = task$verb
   ))
   run$memory <- memory_new(run)

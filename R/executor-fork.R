@@ -272,16 +272,12 @@ fork_worker_share <- function(plan) {
   threads_share(if (is.null(plan$control$threads)) plan$share else plan$control$threads)
 }
 
-# The session's cluster cannot be used from here, and a number of workers is not meant for each worker.
+# The session's cluster cannot be used from here, and of its settings some are not meant for each worker.
 forget_session_defaults <- function() {
-  control <- getOption("regatta.control")
-  if (is.null(control) && is.null(getOption("regatta.on"))) {
-    return(invisible())
+  before <- options("regatta.on", "regatta.control", "regatta.dump_file")
+  if (!all(vapply(before, is.null, NA))) {
+    options(regatta.on = NULL, regatta.control = control_within(before$regatta.control), regatta.dump_file = NULL)
   }
-  if (inherits(control, "regatta_control")) {
-    control["workers"] <- list(NULL)
-  }
-  options(regatta.on = NULL, regatta.control = control)
 }
 
 null_device <- function(...) grDevices::pdf(NULL)

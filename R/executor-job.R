@@ -106,6 +106,7 @@ job_set <- function(job, undo = job_before()) {
   undo$hidden <- workspace_hide(job$unsent, undo$variables$lazy)
   methods_set(job$registered)
   session_options(job$settings)
+  forget_session_defaults() # its own, which its profile may have set
   evaluator$unsent <- job$unsent
   rng_use(NULL, job$rng_kind)
   fork_worker_share(job)

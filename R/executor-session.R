@@ -53,12 +53,26 @@ session_poll <- function(session) {
   if (length(session$events) == 0L && length(session$elements) > 0L) {
     env <- Sys.getenv("REGATTA_TRY", NA, names = TRUE)
     on.exit(restore_env(env))
-    evaluate_nested(session_run(session))
+    without_checkpoint(session$plan$control$checkpoint, evaluate_nested(session_run(session)))
   }
   events <- join_ends(session$events)
   session$events <- list()
   session$told <- FALSE
   events
+}
+
+# Calls inside of an element must not find the folder in the option that their own call holds. What `code` sets there
+# stays.
+without_checkpoint <- function(folders, code) {
+  before <- getOption("regatta.control")
+  if (is.null(folders) || !inherits(before, "regatta_control")) {
+    return(code)
+  }
+  within <- before
+  within["checkpoint"] <- list(NULL)
+  options(regatta.control = within)
+  on.exit(if (identical(getOption("regatta.control"), within)) options(regatta.control = before))
+  code
 }
 
 session_run <- function(session) {

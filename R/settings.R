@@ -120,13 +120,14 @@ environment_variables <- function(bytes) {
 
 # Options that are about the process that has them.
 options_of_process <- c(
-  "browser", "continue", "device", "echo", "editor", "error", "mc.cores", "pager", "prompt", "regatta.control",
+  "browser", "continue", "device", "echo", "editor", "error", "mc.cores", "pager", "prompt", "regatta.dump_file",
   "regatta.fork", "regatta.on"
 )
 
 # Those that mean the same in another process, as they are sent there. What options_take() has left out is NULL.
 options_sent <- function(options) {
   options <- options[!names(options) %in% options_of_process]
+  options$regatta.control <- control_within(options$regatta.control)
   sent <- lapply(options, as_sent)
   sent[!vapply(sent, is.null, NA)]
 }

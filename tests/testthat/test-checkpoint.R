@@ -889,6 +889,53 @@ test_that("Ctrl-C leaves what has arrived, and the call goes on", {
   expect_identical(sort(runs_of(runs)), c(1:4, 4:6))
 })
 
+test_that("a checkpoint that is a session's default is none of calls inside of elements", {
+  f <- function(i) sum(regatta::par_sapply(1:3, function(j) i * j))
+  expected <- lapply(1:4, function(i) 6L * i)
+  cluster <- cluster_local(2)
+  withr::defer(parallel::stopCluster(cluster))
+  for (on in list(2, cluster, structure(list(), class = "regatta_session"))) {
+    dir <- folder()
+    withr::local_options(regatta.on = on, regatta.control = going(dir))
+    expect_identical(par_lapply(1:4, f), expected)
+    expect_identical(sort(par_log(dir)$index), as.numeric(1:4))
+    expect_message(expect_identical(par_lapply(1:4, f), expected), "4 of 4")
+    expect_identical(getOption("regatta.control")$checkpoint, dir)
+    # what an element asks for itself counts
+    inner <- folder()
+    g <- function(i) {
+      options(regatta.control = regatta::par_control(checkpoint = file.path(inner, i), progress = FALSE))
+      f(i)
+    }
+    withr::local_options(regatta.control = going(folder()))
+    expect_identical(par_lapply(1:2, g), expected[1:2])
+    expect_identical(sort(par_log(file.path(inner, 2))$index), as.numeric(1:3))
+  }
+})
+
+test_that("a call that names the folder of one that it is inside of is told so", {
+  call <- function(control) {
+    tryCatch(
+      regatta::par_lapply(1:2, sqrt, .control = control),
+      regatta_error_checkpoint = function(e) conditionMessage(e)
+    )
+  }
+  cluster <- cluster_local(1)
+  withr::defer(parallel::stopCluster(cluster))
+  for (on in list(1, cluster, structure(list(), class = "regatta_session"))) {
+    dir <- folder()
+    control <- going(dir, workers = 1L)
+    said <- par_lapply(1, function(i) call(control), .on = on, .control = control)[[1L]]
+    expect_match(said, "in use by the call that this one is inside of", fixed = TRUE)
+    expect_match(said, "without `checkpoint`", fixed = TRUE)
+    # two calls further out
+    dir <- folder()
+    control <- going(dir, workers = 1L)
+    between <- function(i) regatta::par_lapply(1, function(j) call(control), .on = 1)[[1L]]
+    expect_match(par_lapply(1, between, .on = on, .control = control)[[1L]], "this one is inside of", fixed = TRUE)
+  }
+})
+
 test_that("two calls on one folder exclude each other, in one session, in its workers and elsewhere", {
   dir <- folder()
   control <- going(dir)
@@ -921,7 +968,7 @@ test_that("two calls on one folder exclude each other, in one session, in its wo
       regatta_error_checkpoint = conditionMessage
     )
   }, .control = going(dir2, workers = 1L))
-  expect_match(got[[1L]], sprintf("in use by process %d", Sys.getpid()))
+  expect_match(got[[1L]], "in use by the call that this one is inside of")
   # The lock goes with its process, also where workers and what they have started outlive it.
   dir3 <- folder()
   killed <- local_session(function(dir) {

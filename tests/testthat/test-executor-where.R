@@ -45,13 +45,30 @@ test_that("options set the defaults of a session, and what a call says goes befo
   expect_true(is_par_error(suppressWarnings(par_sapply(list("x"), log))[[1L]]))
 })
 
-test_that("a worker has no default of the session for where to run", {
+test_that("a worker has no default of the session for where to run, nor settings that are of one call", {
   withr::local_preserve_seed()
-  withr::local_options(regatta.on = 2, regatta.control = par_control(workers = 2, seed = 5))
-  inside <- par_lapply(1:2, function(i) {
-    list(getOption("regatta.on"), getOption("regatta.control")[c("workers", "seed")])
-  })
-  expect_identical(inside[[1L]], list(NULL, list(workers = NULL, seed = 5L)))
+  dir <- withr::local_tempdir()
+  of_session <- par_control(
+    workers = 2, seed = 5, priority = 2:1, progress = FALSE, errors = "collect",
+    dump_file = file.path(dir, "dump.rds")
+  )
+  expected <- par_control(seed = 5, errors = "collect")
+  withr::local_options(regatta.on = 2, regatta.control = of_session, regatta.dump_file = file.path(dir, "dump.rds"))
+  f <- function(i) options("regatta.on", "regatta.control", "regatta.dump_file")
+  expected <- list(regatta.control = expected, regatta.dump_file = NULL, regatta.on = NULL)
+  cluster <- cluster_local(2)
+  withr::defer(parallel::stopCluster(cluster))
+  # one with defaults of its own, as from a profile
+  own <- parallel::makePSOCKcluster(2L)
+  withr::defer(parallel::stopCluster(own))
+  profile <- quote(options(regatta.on = 3, regatta.control = list(1), regatta.dump_file = "theirs.rds"))
+  parallel::clusterCall(own, eval, profile)
+  for (on in list(2, cluster, own)) {
+    of_session$checkpoint <- withr::local_tempfile()
+    options(regatta.control = of_session)
+    expect_identical(par_lapply(1:2, f, .on = on)[[2L]][names(expected)], expected)
+  }
+  expect_identical(parallel::clusterCall(own, getOption, "regatta.on")[[1L]], 3)
 })
 
 test_that("a cluster is a session's default too", {
