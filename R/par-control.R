@@ -93,16 +93,6 @@ check_folder <- function(x, argument, call) {
 
 setting_names <- function() setdiff(names(formals(par_control)), "...")
 
-# Settings that are of one call and of none inside of its elements: a number of workers for each worker would be too
-# many, the order is that of other elements, these count in the progress of the call, and it holds the files.
-settings_of_call <- c("workers", "priority", "progress", "dump_file", "checkpoint")
-
-# The option regatta.control of a session as calls inside of elements find it.
-control_within <- function(control) {
-  if (inherits(control, "regatta_control")) control[settings_of_call] <- list(NULL)
-  control
-}
-
 # Settings are given by their whole names: a part of one, or one that is misspelt, is in the dots.
 refuse_setting <- function(..., call = rlang::caller_call()) {
   known <- setting_names()

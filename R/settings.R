@@ -118,6 +118,16 @@ environment_variables <- function(bytes) {
   stats::setNames(utils::head(parts, length(entries)), utils::tail(parts, length(entries)))
 }
 
+# Settings that are of one call and of none inside of its elements: a number of workers for each worker would be too
+# many, the order is that of other elements, these count in the progress of the call, and it holds the files.
+settings_of_call <- c("workers", "priority", "progress", "dump_file", "checkpoint")
+
+# The option regatta.control of a session as calls inside of elements find it.
+control_within <- function(control) {
+  if (inherits(control, "regatta_control")) control[settings_of_call] <- list(NULL)
+  control
+}
+
 # Options that are about the process that has them.
 options_of_process <- c(
   "browser", "continue", "device", "echo", "editor", "error", "mc.cores", "pager", "prompt", "regatta.dump_file",
