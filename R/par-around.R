@@ -5,7 +5,8 @@
 # map itself is given: what is named by anything that the map may come to, by the text of a string as well. That is what
 # its code names, and so on in what that stands for, functions, formulas and other code, in lists, attributes and
 # environments too; and all that stands beside such an argument, since methods, replacement functions and strings are
-# found by no name in code. What belongs to packages is not looked into.
+# found by no name in code. What belongs to packages is not looked into. Code
+# that gives the same wherever it is evaluated stays code, for functions that take it as such: see is_pure().
 
 # `FUN` and other values that the map is given, its elements among them. `frame`: where code finds variables that has no
 # environment of its own.
@@ -166,21 +167,59 @@ around_named <- function(look, names) {
 
 dots_words <- c("...elt", "...length", "...names", paste0("..", 1:9))
 
-# What is to be looked into of what the variables have become.
+# What is to be looked into of what the variables have become, or will be in each worker.
 around_force <- function(look, at) {
   frame <- look$frames[[at$place]]
   look$tried[[at$place]] <- c(look$tried[[at$place]], at$names)
-  if ("..." %in% at$names) force_dots(frame)
+  pure <- if ("..." %in% at$names) around_dots(frame)
   names <- setdiff(at$names, "...")
   taken <- .Call(ffi_variables_take, frame, names)
   promises <- lapply(taken[[2L]], as.list)
   delayed <- taken[[1L]] == variable_delayed # still: one may use another
   .Call(ffi_variables_drop, taken)
   for (k in which(delayed)) {
-    if (!may_leave(promises[[k]])) or_else(get(names[[k]], envir = frame, inherits = FALSE), NULL)
+    if (is_pure(promises[[k]][[1L]], promises[[k]][[2L]])) {
+      pure <- c(pure, around_pure(promises[[k]][[1L]], promises[[k]][[2L]]))
+    } else if (!may_leave(promises[[k]])) {
+      or_else(get(names[[k]], envir = frame, inherits = FALSE), NULL)
+    }
   }
-  around_values(look, frame, names[variable_kinds(frame, names) != variable_delayed])
+  c(pure, around_values(look, frame, names[variable_kinds(frame, names) != variable_delayed]))
 }
+
+around_pure <- function(code, env) list(list(code = call("(", code), frame = env))
+
+# Whether code gives the same wherever it is evaluated, at no cost to speak of: then it is left as it is. A function of
+# the user may take it as code, as filter(data, ...) of dplyr does, to which what has been evaluated is a value.
+is_pure <- function(code, env) {
+  if (is.symbol(code)) {
+    return(!is_active(as.character(code), env))
+  }
+  if (!is.call(code)) {
+    return(TRUE)
+  }
+  name <- code[[1L]]
+  if (!is.symbol(name) || !as.character(name) %in% pure_functions) {
+    return(FALSE)
+  }
+  is_known <- has_base_functions(mget(as.character(name), envir = baseenv(), mode = "function"), env)
+  parts <- as.list(code)[-1L]
+  parts <- parts[!vapply(parts, is_empty_argument, NA)]
+  is_known && all(vapply(parts, is_pure, NA, env = env))
+}
+
+is_active <- function(name, env) {
+  home <- find_home(name, env)
+  !is.null(home) && bindingIsActive(name, home)
+}
+
+pure_functions <- c(
+  "(", "{", "!", "+", "-", "*", "/", "^", "%%", "%/%", "==", "!=", "<", ">", "<=", ">=", "&", "|", "&&", "||", ":",
+  "%in%", "[", "[[", "$", "@", "c", "list", "sum", "mean", "min", "max", "range", "length", "abs", "sqrt", "exp", "log",
+  "log2", "log10", "floor", "ceiling", "round", "is.na", "nchar", "paste", "paste0", "rep", "seq_len", "seq_along",
+  "names", "nrow", "ncol", "dim", "rev", "unique", "as.numeric", "as.character", "as.integer", "as.logical", "factor",
+  "any", "all"
+)
 
 dots_given <- function(frame) as.list(eval(quote(substitute(list(...))), frame))[-1L]
 
@@ -188,10 +227,19 @@ has_delayed_dots <- function(frame) {
   exists("...", envir = frame, inherits = FALSE) && any(vapply(dots_given(frame), is.language, NA))
 }
 
-force_dots <- function(frame) {
-  given <- dots_given(frame)
+around_dots <- function(frame) {
+  given <- eval(as.call(list(rlang::enquos0, quote(...))), frame)
+  pure <- list()
   for (k in seq_along(given)) {
-    if (is_empty_argument(given[[k]]) || !is.language(given[[k]])) next
-    if (!may_leave(list(given[[k]], frame))) or_else(eval(call("...elt", k), frame), NULL)
+    if (rlang::quo_is_missing(given[[k]])) next
+    code <- rlang::quo_get_expr(given[[k]])
+    env <- rlang::quo_get_env(given[[k]])
+    if (!is.language(code)) next
+    if (is_pure(code, env)) {
+      pure <- c(pure, around_pure(code, env))
+    } else if (!may_leave(list(code, env))) {
+      or_else(eval(call("...elt", k), frame), NULL)
+    }
   }
+  pure
 }

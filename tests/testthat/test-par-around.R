@@ -333,6 +333,36 @@ test_that("strings in code that can be no names are not looked up", {
   expect_identical(got$value, c(9L, 9L, 9L, 9L, 3L), info = got$stderr)
 })
 
+test_that("what gives the same everywhere stays code for functions that take it as such", {
+  withr::local_preserve_seed()
+  x <- c(9, 0)
+  captured <- function(verb) {
+    by <- function(d, ..., v) verb(1:2, function(i) {
+      codes <- rlang::enquos(...)
+      lapply(c(codes, rlang::enquo(v)), rlang::eval_tidy, data = d)
+    })
+    by(data.frame(x = 1:3, date = 4:6), x > 2, date, mean(x), v = -x[2])
+  }
+  for (on in list(2L, NULL)) {
+    verb <- function(X, FUN) par_lapply(X, FUN, .on = on, .control = two_workers())
+    expect_identical(captured(verb), captured(lapply))
+  }
+  expect_identical(captured(function(X, FUN) regatta::mclapply(X, FUN, mc.cores = 2L)), captured(lapply))
+  # After the map, too.
+  after <- function(v) {
+    par_lapply(1:2, function(i) paste("v", i), .control = two_workers())
+    rlang::eval_tidy(rlang::enquo(v), list(x = 1))
+  }
+  expect_identical(after(x + 1), 2)
+  # What it leads to has one value for all.
+  drawn <- function(a) {
+    (function(b, ...) par_sapply(1:4, function(i) b + sum(...), .control = two_workers()))(a * 2, a)
+  }
+  expect_length(unique(drawn(runif(1))), 1L)
+  makeActiveBinding("draw", function() runif(1), environment())
+  expect_length(unique((function(b) par_sapply(1:4, function(i) b, .control = two_workers()))(draw)), 1L)
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
