@@ -192,76 +192,84 @@ test_that("it is found where only text, symbols, methods, bindings or options be
     FUN(i)
   })
   cases <- list(
-    text = function(w, verb) verb(1:4, function(i) eval(parse(text = "w + 0")) + 0 * slowly()),
-    element = function(w, verb) verb(c("w", "w * 1", "w", "w"), function(code) {
+    text = function(rg_late, verb) verb(1:4, function(i) eval(parse(text = "rg_late + 0")) + 0 * slowly()),
+    element = function(rg_late, verb) verb(rep("rg_late * 1", 4), function(code) {
       slowly()
       eval(parse(text = code))
     }),
-    variable = function(w, verb) {
-      name <- c(a = "w")
+    variable = function(rg_late, verb) {
+      name <- c(a = "rg_late")
       verb(1:4, function(i) {
         slowly()
         get(name)
       })
     },
-    symbol = function(w, verb) {
-      code <- alist(first = w)
+    symbol = function(rg_late, verb) {
+      code <- alist(first = rg_late)
       verb(1:4, function(i) {
         slowly()
         eval(code$first)
       })
     },
-    replacement = function(w, verb) {
-      `raise<-` <- function(x, value) x * 0 + w
+    replacement = function(rg_late, verb) {
+      `raise<-` <- function(x, value) x * 0 + rg_late
       verb(1:4, function(i) {
         slowly()
         raise(i) <- 1
         i
       })
     },
-    binding = function(w, verb) {
+    binding = function(rg_late, verb) {
       held <- new.env()
-      makeActiveBinding("y", function() w, held)
+      makeActiveBinding("y", function() rg_late, held)
       verb(1:4, function(i) {
         slowly()
         held$y
       })
     },
-    method = function(w, verb) {
-      format.rg_around_method <- function(x, ...) w
+    method = function(rg_late, verb) {
+      format.rg_around_method <- function(x, ...) rg_late
       verb(1:4, function(i) {
         slowly()
         format(structure(1, class = "rg_around_method"))
       })
     },
-    option = function(w, verb) {
-      withr::local_options(rg.around = function() w)
+    option = function(rg_late, verb) {
+      withr::local_options(rg.around = function() rg_late)
       verb(1:4, function(i) {
         slowly()
         getOption("rg.around", stats::runif)()
       })
     },
-    ended = function(w, verb) {
-      held <- (function(s) environment())(w)
+    ended = function(rg_late, verb) {
+      held <- (function(s) environment())(identity(rg_late))
       verb(1:4, function(i) {
         slowly()
         as.list(held)[[1L]]
       })
     },
-    inline = function(w, verb) {
-      q <- quote(w * 1)
+    inline = function(rg_late, verb) {
+      q <- quote(rg_late * 1)
       wrapper(1:4, function(i) if (i > 9) stop("never") else eval(q), verb)
     },
-    call = function(w, verb) {
+    workspace = function(rg_late, verb) {
+      assign("rg_around_given", (function(s) function() s)(identity(rg_late)), globalenv())
+      withr::defer(rm("rg_around_given", envir = globalenv()))
+      verb(1:4, rlang::new_function(alist(i = ), quote({
+        Sys.sleep(0.02)
+        get("rg_around_given")()
+      }), globalenv()))
+    },
+    call = function(rg_late, verb) {
       q <- quote(of())
-      of <- function() w
+      of <- function() rg_late
       wrapper(1:4, function(i) eval(q), function(X, FUN) wrapper(X, FUN, verb))
     }
   )
   if (requireNamespace("data.table", quietly = TRUE)) {
-    cases$dots <- function(w, verb) verb(1:4, function(i) {
+    cases$dots <- function(rg_late, verb) verb(1:4, function(i) {
       Sys.sleep(0.02)
-      data.table::data.table(a = 1)[, a * ..w]
+      data.table::data.table(a = 1)[, a * ..rg_late]
     })
     environment(cases$dots) <- globalenv() # code of a package that does not import it is not data.table's
   }
