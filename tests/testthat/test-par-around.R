@@ -242,7 +242,7 @@ test_that("it is found where only text, symbols, methods, bindings or options be
       })
     },
     ended = function(rg_late, verb) {
-      held <- (function(s) environment())(identity(rg_late))
+      held <- (function(rg_inner) environment())(identity(rg_late))
       verb(1:4, function(i) {
         slowly()
         as.list(held)[[1L]]
@@ -253,7 +253,7 @@ test_that("it is found where only text, symbols, methods, bindings or options be
       wrapper(1:4, function(i) if (i > 9) stop("never") else eval(q), verb)
     },
     workspace = function(rg_late, verb) {
-      assign("rg_around_given", (function(s) function() s)(identity(rg_late)), globalenv())
+      assign("rg_around_given", (function(rg_inner) function() rg_inner)(identity(rg_late)), globalenv())
       withr::defer(rm("rg_around_given", envir = globalenv()))
       verb(1:4, rlang::new_function(alist(i = ), quote({
         Sys.sleep(0.02)
