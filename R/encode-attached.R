@@ -21,16 +21,16 @@ attached_names <- function() {
   if (!identical(the$attached_names$envs, envs)) {
     default <- packages %in% paste0("package:", default_packages())
     names <- lapply(envs, ls, all.names = TRUE, sorted = FALSE)
-    first <- !duplicated(unlist(names))
-    of_others <- first & rep(!default, lengths(names))
-    all <- unlist(names)
+    every <- unlist(names)
+    of_others <- !duplicated(every) & rep(!default, lengths(names))
+    bare <- sub("^package:", "", packages)
+    is_whole <- vapply(seq_along(bare), function(k) {
+      default[[k]] || all(getNamespaceExports(bare[[k]]) %in% names[[k]])
+    }, NA)
     the$attached_names <- list(
-      envs = envs, name = all[of_others],
-      package = rep(sub("^package:", "", packages), lengths(names))[of_others],
-      mask = all[of_others] %in% unlist(names[default]),
-      partial = sub("^package:", "", packages[!default][vapply(which(!default), function(k) {
-        !all(getNamespaceExports(sub("^package:", "", packages[[k]])) %in% names[[k]])
-      }, NA)])
+      envs = envs, name = every[of_others],
+      package = rep(bare, lengths(names))[of_others], mask = every[of_others] %in% unlist(names[default]),
+      partial = bare[!is_whole]
     )
   }
   the$attached_names

@@ -68,11 +68,7 @@ classes_of_methods <- function(package) {
 # has their paths by name. What is not installed here is done without, as by code that does not use it.
 load_for_methods <- function(packages) {
   for (package in setdiff(names(packages), loadedNamespaces())) {
-    libraries <- unique(c(.libPaths(), packages[[package]]))
-    tryCatch(
-      suppressWarnings(suppressMessages(loadNamespace(package, lib.loc = libraries))),
-      error = function(e) NULL
-    )
+    or_else(load_silently(package, c(.libPaths(), packages[[package]])), NULL)
   }
 }
 

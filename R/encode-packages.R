@@ -85,9 +85,14 @@ package_load <- function(package, paths) {
   }
   own <- if (isTRUE(nzchar(package$library))) package$library
   tryCatch(
-    suppressWarnings(suppressMessages(loadNamespace(package$name, lib.loc = unique(c(own, paths, .libPaths()))))),
+    load_silently(package$name, c(own, paths, .libPaths())),
     error = function(e) if (package$need == "must") stop(package_missing(package, conditionMessage(e)), call. = FALSE)
   )
+}
+
+# From the first of these libraries that has it.
+load_silently <- function(package, libraries) {
+  suppressWarnings(suppressMessages(loadNamespace(package, lib.loc = unique(libraries))))
 }
 
 package_missing <- function(package, reason) {

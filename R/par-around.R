@@ -171,20 +171,25 @@ dots_words <- c("...elt", "...length", "...names", paste0("..", 1:9))
 around_force <- function(look, at) {
   frame <- look$frames[[at$place]]
   look$tried[[at$place]] <- c(look$tried[[at$place]], at$names)
-  pure <- if ("..." %in% at$names) around_dots(frame)
+  found <- if ("..." %in% at$names) around_dots(frame)
   names <- setdiff(at$names, "...")
   taken <- .Call(ffi_variables_take, frame, names)
   promises <- lapply(taken[[2L]], as.list)
   delayed <- taken[[1L]] == variable_delayed # still: one may use another
   .Call(ffi_variables_drop, taken)
   for (k in which(delayed)) {
-    if (is_pure(promises[[k]][[1L]], promises[[k]][[2L]])) {
-      pure <- c(pure, around_pure(promises[[k]][[1L]], promises[[k]][[2L]]))
-    } else if (!may_leave(promises[[k]])) {
-      or_else(get(names[[k]], envir = frame, inherits = FALSE), NULL)
-    }
+    found <- c(found, around_promise(promises[[k]], get(names[[k]], envir = frame, inherits = FALSE)))
   }
-  c(pure, around_values(look, frame, names[variable_kinds(frame, names) != variable_delayed]))
+  c(found, around_values(look, frame, names[variable_kinds(frame, names) != variable_delayed]))
+}
+
+# What is to be looked into of a promise that stays code; else it is evaluated, by `value`, if it may be.
+around_promise <- function(promise, value) {
+  if (is_pure(promise[[1L]], promise[[2L]])) {
+    return(around_pure(promise[[1L]], promise[[2L]]))
+  }
+  if (!may_leave(promise)) or_else(value, NULL)
+  NULL
 }
 
 around_pure <- function(code, env) list(list(code = call("(", code), frame = env))
@@ -221,25 +226,24 @@ pure_functions <- c(
   "any", "all"
 )
 
-dots_given <- function(frame) as.list(eval(quote(substitute(list(...))), frame))[-1L]
+# list(code, environment) of each argument in `...` that nobody has used yet; NULL for one that somebody has.
+dots_delayed <- function(frame) {
+  lapply(eval(as.call(list(rlang::enquos0, quote(...))), frame), function(quo) {
+    if (!rlang::quo_is_missing(quo) && is.language(rlang::quo_get_expr(quo))) {
+      list(rlang::quo_get_expr(quo), rlang::quo_get_env(quo))
+    }
+  })
+}
 
 has_delayed_dots <- function(frame) {
-  exists("...", envir = frame, inherits = FALSE) && any(vapply(dots_given(frame), is.language, NA))
+  exists("...", envir = frame, inherits = FALSE) && any(lengths(dots_delayed(frame)) > 0L)
 }
 
 around_dots <- function(frame) {
-  given <- eval(as.call(list(rlang::enquos0, quote(...))), frame)
-  pure <- list()
-  for (k in seq_along(given)) {
-    if (rlang::quo_is_missing(given[[k]])) next
-    code <- rlang::quo_get_expr(given[[k]])
-    env <- rlang::quo_get_env(given[[k]])
-    if (!is.language(code)) next
-    if (is_pure(code, env)) {
-      pure <- c(pure, around_pure(code, env))
-    } else if (!may_leave(list(code, env))) {
-      or_else(eval(call("...elt", k), frame), NULL)
-    }
+  found <- list()
+  given <- dots_delayed(frame)
+  for (k in which(lengths(given) > 0L)) {
+    found <- c(found, around_promise(given[[k]], eval(call("...elt", k), frame)))
   }
-  pure
+  found
 }

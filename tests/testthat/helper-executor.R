@@ -228,3 +228,11 @@ script_done <- function(place, w, n = Inf) {
     values = as.list(-given$elements[first])
   )
 }
+
+# Its first element fails.
+script_failed <- function(place, w, interrupted = FALSE) {
+  done <- script_done(place, w, 1)
+  done$error <- list(cnd = simpleError("no"), calls = list(), interrupted = interrupted, locals = NULL, dump = NULL)
+  done$values <- NULL
+  done
+}

@@ -20,16 +20,15 @@ h5_python <- function() {
   h5_state$python
 }
 
-# Changes a file, or makes it, by statements of Python about the h5py.File `f`. A test that needs it begins with the
-# skip.
+# Changes a file, or makes it, by lines of Python about the h5py.File `f`. A test that needs it begins with the skip.
 skip_without_h5py <- function() {
   testthat::skip_if(!nzchar(h5_python()), "no Python with h5py")
 }
 
-h5_by_python <- function(path, statements, mode = "w") {
+h5_by_python <- function(path, lines, mode = "w") {
   open <- sprintf("f = h5py.File(sys.argv[1], '%s')", mode)
-  script <- c("import h5py, sys, numpy as np", open, statements, "f.close()")
-  status <- system2(h5_python(), c("-c", shQuote(paste(script, collapse = "; ")), shQuote(path)))
+  script <- c("import h5py, sys, numpy as np", open, lines, "f.close()")
+  status <- system2(h5_python(), c("-c", shQuote(paste(script, collapse = "\n")), shQuote(path)))
   if (status != 0L) stop("Python has failed")
 }
 

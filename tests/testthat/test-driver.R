@@ -254,14 +254,7 @@ test_that("batches grow as those of the shared queue do, or have the size that w
 })
 
 test_that("with fewer workers for retries the last places are given nothing more", {
-  failing <- function(place) {
-    done <- script_done(place, 2L)
-    done$error <- list(
-      cnd = simpleError("no"), calls = list(), interrupted = FALSE, locals = NULL, dump = NULL
-    )
-    done$values <- NULL
-    list(done)
-  }
+  failing <- function(place) list(script_failed(place, 2L))
   on <- on_script(2L, function(place) list(script_joined(1L), script_joined(2L)), failing)
   expect_identical(
     run_script(6, on, batch = 1, retries = 1, retry_workers = "fewer"), numbers_of(6)
@@ -287,14 +280,7 @@ test_that("a limit interrupts by element, then the worker is asked, then ended",
 })
 
 test_that("who has told the end of a try and still looks as if it were at it spoils no other try", {
-  interrupted <- function(place) {
-    done <- script_done(place, 1L)
-    done$error <- list(
-      cnd = simpleError("no"), calls = list(), interrupted = TRUE, locals = NULL, dump = NULL
-    )
-    done$values <- NULL
-    list(done)
-  }
+  interrupted <- function(place) list(script_failed(place, 1L, interrupted = TRUE))
   # as a slot does that is looked at between the end of an element and the next; it never ends here
   stays <- function(place) {
     list(worker = 1L, element = 1, try = 1L, seconds = 9, cpu_seconds = 9)
