@@ -15,12 +15,14 @@ force_around <- function(FUN, others, frame = if (is_closure(FUN)) environment(F
     given = list(FUN, others), seen = numeric(), left = around_most, codes = list(), words = character(),
     frames = list(), addresses = numeric(), objects = logical(), tried = list()
   ), parent = emptyenv())
-  around_follow(look, around_code(look, look$given, frame))
-  repeat {
-    pending <- around_pending(look)
-    if (length(pending) == 0L) break
-    around_follow(look, unlist(lapply(pending, function(at) around_force(look, at)), recursive = FALSE))
-  }
+  with_calls({
+    around_follow(look, around_code(look, look$given, frame))
+    repeat {
+      pending <- around_pending(look)
+      if (length(pending) == 0L) break
+      around_follow(look, unlist(lapply(pending, function(at) around_force(look, at)), recursive = FALSE))
+    }
+  })
 }
 
 # Pieces of code that are looked into for one map.
@@ -235,8 +237,10 @@ dots_delayed <- function(frame) {
   })
 }
 
+# Without rlang, which most sessions have not loaded by their first map.
 has_delayed_dots <- function(frame) {
-  exists("...", envir = frame, inherits = FALSE) && any(lengths(dots_delayed(frame)) > 0L)
+  exists("...", envir = frame, inherits = FALSE) &&
+    any(vapply(as.list(eval(quote(substitute(list(...))), frame))[-1L], is.language, NA))
 }
 
 around_dots <- function(frame) {

@@ -68,7 +68,9 @@ test_that("verbs that are called close to the limit of nested calls give their v
       stream <- par_stream(1:3, identity, .control = two)
       lapply(1:3, function(i) par_next(stream))
     }
+    delayed <- function(...) par_lapply(1:3, function(i) c(...)[[i]], .control = two)
     verbs <- list(
+      delayed = function() delayed(seq_len(length(1:3) + 0L)), # first: packages are loaded then
       par_lapply = function() par_lapply(1:3, function(i) i, .control = two),
       par_mapply = function() par_mapply(`+`, 1:3, 0L, .control = two), par_stream = streamed,
       par_call = function() par_value(par_call(1:3, .control = two)),
