@@ -106,11 +106,21 @@ text_note <- function(strings, text, head) {
   if (head %in% takes_name) {
     text$names <- c(text$names, strings)
   } else if (head %in% takes_code) {
-    code <- tryCatch(parse(text = strings, keep.source = FALSE), error = function(e) NULL)
-    text$names <- c(text$names, setdiff(all.names(code, unique = TRUE), ""))
-  } else if (length(strings) == 1L && nchar(strings, "bytes") < 100L) {
-    text$strings <- c(text$strings, strings)
+    text$names <- c(text$names, parsed_names(strings))
+  } else {
+    if (length(strings) == 1L && nchar(strings, "bytes") < 100L) text$strings <- c(text$strings, strings)
+    text$names <- c(text$names, unlist(lapply(braced(strings), parsed_names)))
   }
+}
+
+# What packages glue and cli evaluate of strings such as "{x} of {length(y)}", unless it has braces of its own.
+braced <- function(strings) {
+  unlist(regmatches(strings, gregexpr("(?<=[{])[^{}]+(?=[}])", strings, perl = TRUE, useBytes = TRUE)))
+}
+
+parsed_names <- function(text) {
+  code <- tryCatch(parse(text = text, keep.source = FALSE), error = function(e) NULL)
+  setdiff(all.names(code, unique = TRUE), "")
 }
 
 # Names that the statements of code assign, whatever happens, before they are used: the code's own.

@@ -419,6 +419,24 @@ test_that("a name with two dots before it, as data.table has them, is a use of t
 
 end_servers()
 
+test_that("what stands in braces in a string is code that may use variables", {
+  local_workspace()
+  in_workspace({
+    rg_k <- 2
+    rg_twice <- function(x) 2 * x
+    rg_other <- 1
+  })
+  found <- function(FUN) {
+    environment(FUN) <- globalenv()
+    sort(as.character(names(regatta:::globals_of(list(FUN))$variables)))
+  }
+  expect_identical(found(function(i) glue::glue("{i} of {rg_k}")), "rg_k")
+  expect_identical(found(function(i) glue::glue("no {", "a {rg_twice(i):.2f} or {rg_twice(i)}: rg_other")), "rg_twice")
+  expect_identical(found(function(i) c("{rg_k)}", "\xff{rg_twice} {rg_k}", "{}", "\u00e9 {\u00e9}", NA)), c("rg_k", "rg_twice"))
+  long <- paste(c(rep("a", 1e4), "{rg_k}"), collapse = " ")
+  expect_identical(found(rlang::new_function(alist(i = ), long)), "rg_k")
+})
+
 test_that("code of an environment from which nothing of R is found is code as any other", {
   formula <- y ~ x
   f <- function(i) 1
