@@ -64,8 +64,7 @@ globals_dots <- function(found, env) {
     return(invisible())
   }
   for (k in seq_len(eval(quote(...length()), where))) {
-    value <- tryCatch(eval(call("...elt", k), where), error = function(e) NULL)
-    globals_take(found, value)
+    globals_take(found, promise_value(eval(call("...elt", k), where), NULL))
   }
 }
 
@@ -84,7 +83,7 @@ globals_add <- function(found, name, env) {
         return(globals_scan(found, promise[[1L]], promise[[2L]]))
       }
       # What cannot be had is an error where it is used, if it is.
-      value <- tryCatch(get(name, envir = where, inherits = FALSE), error = function(e) where)
+      value <- promise_value(get(name, envir = where, inherits = FALSE), where)
       if (identical(value, where)) {
         return(invisible())
       }

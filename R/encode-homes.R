@@ -22,6 +22,14 @@ variables_of <- function(env, names) {
   list(values = values, lazy = lazy, active = active)
 }
 
+# `other` if `value`, of what may be a promise, fails. R warns of one that has failed before and is begun again.
+promise_value <- function(value, other) {
+  again <- gettext("restarting interrupted promise evaluation", domain = "R")
+  withCallingHandlers(tryCatch(value, error = function(e) other), warning = function(w) {
+    if (identical(conditionMessage(w), again)) invokeRestart("muffleWarning")
+  })
+}
+
 is_own_environment <- function(env) {
   !identical(env, emptyenv()) && !is_packaged(env) && home_of(env) == "" && !inherits(env, "srcfile")
 }

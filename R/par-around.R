@@ -190,7 +190,7 @@ around_promise <- function(promise, value) {
   if (is_pure(promise[[1L]], promise[[2L]])) {
     return(around_pure(promise[[1L]], promise[[2L]]))
   }
-  if (!may_leave(promise)) or_else(value, NULL)
+  if (!may_leave(promise)) promise_value(value, NULL)
   NULL
 }
 

@@ -316,6 +316,17 @@ test_that("calls and the functions that parallel has by the same names have one 
   }
 })
 
+test_that("an argument that fails is looked at without a warning, though twice", {
+  f <- function(x, ..., on) {
+    around <- environment()
+    named <- function(i) c(deparse(substitute(x, around)), deparse(substitute(list(...), around)))
+    par_sapply(1:2, named, .on = on, .control = settings)
+  }
+  names <- c("rg_none + 1", "list(stop(rg_none))")
+  expect_silent(got <- on_all(function(on) f(rg_none + 1, stop(rg_none), on = on)))
+  for (found in got) expect_identical(found, cbind(names, names, deparse.level = 0))
+})
+
 test_that("an empty argument among those of the function around the map stays one", {
   m <- matrix(1:4, 2L)
   f <- function(..., verb) verb(1:2, function(i) sum(m[...]))
