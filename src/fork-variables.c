@@ -34,14 +34,28 @@ static variable of_promise(SEXP code, SEXP env) {
 
 static int exists(SEXP env, SEXP symbol) { return R_GetBindingType(symbol, env) != R_BindingTypeUnbound; }
 
+static variable look(SEXP env, SEXP symbol);
+
+/* An argument that came by `...` is a promise of a promise. There is API for what is bound alone. */
+static variable look_into(SEXP promise, SEXP symbol) {
+  SEXP env = PROTECT(R_NewEnv(R_EmptyEnv, FALSE, 1));
+  Rf_defineVar(symbol, promise, env);
+  variable found = look(env, symbol);
+  UNPROTECT(1);
+  return found;
+}
+
 static variable look(SEXP env, SEXP symbol) {
   const variable none = {LEFT_ALONE, R_NilValue};
   switch (R_GetBindingType(symbol, env)) {
     case R_BindingTypeMissing: return of_value(R_MissingArg);
     case R_BindingTypeValue:
     case R_BindingTypeForced: return of_value(R_getVar(symbol, env, FALSE));
-    case R_BindingTypeDelayed:
-      return of_promise(R_DelayedBindingExpression(symbol, env), R_DelayedBindingEnvironment(symbol, env));
+    case R_BindingTypeDelayed: {
+      SEXP code = R_DelayedBindingExpression(symbol, env);
+      return TYPEOF(code) == PROMSXP ? look_into(code, symbol)
+                                     : of_promise(code, R_DelayedBindingEnvironment(symbol, env));
+    }
     default: return none;
   }
 }
@@ -64,9 +78,13 @@ static variable look(SEXP env, SEXP symbol) {
   const variable none = {LEFT_ALONE, R_NilValue};
   if (!exists(env, symbol) || R_BindingIsActive(symbol, env)) return none;
   SEXP value = Rf_findVarInFrame(env, symbol);
-  if (TYPEOF(value) != PROMSXP) return of_value(value);
-  if (PRVALUE(value) != R_UnboundValue) return of_value(PRVALUE(value));
-  return of_promise(R_PromiseExpr(value), PRENV(value));
+  /* An argument that came by `...` is a promise of a promise. */
+  while (TYPEOF(value) == PROMSXP && PRVALUE(value) == R_UnboundValue) {
+    SEXP code = R_PromiseExpr(value);
+    if (TYPEOF(code) != PROMSXP) return of_promise(code, PRENV(value));
+    value = code;
+  }
+  return of_value(TYPEOF(value) == PROMSXP ? PRVALUE(value) : value);
 }
 
 static void delay(SEXP env, SEXP symbol, SEXP promise) {

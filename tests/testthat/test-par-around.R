@@ -279,6 +279,10 @@ test_that("it is found where only text, symbols, methods, bindings or options be
     verb <- function(X, FUN) unname(par_sapply(X, FUN, .on = 2, .control = settings))
     set.seed(5)
     expect_identical(cases[[name]](runif(1), verb), expected, info = name)
+    # An argument of functions around it is a promise of a promise.
+    by_dots <- function(...) (function(...) cases[[name]](...))(...)
+    set.seed(5)
+    expect_identical(by_dots(runif(1), verb), expected, info = paste(name, "by ..."))
   }
 })
 
