@@ -139,10 +139,6 @@ static void all_mentioned(mention_look *look) {
   for (R_xlen_t k = 0; k < XLENGTH(look->names); k++) look->found[k] = 1;
 }
 
-static int is_in_name(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
-}
-
 /* data.table has ..name for the variable `name`. */
 static int is_named(const char *word, const char *name) {
   return strcmp(word, name) == 0 || (strncmp(word, "..", 2) == 0 && strcmp(word + 2, name) == 0);
@@ -150,13 +146,13 @@ static int is_named(const char *word, const char *name) {
 
 static int begins_word(const char *text, const char *at) {
   if (at - text >= 2 && at[-1] == '.' && at[-2] == '.') at -= 2;
-  return at == text || !is_in_name(at[-1]);
+  return at == text || !rg_encode_is_word(at[-1]);
 }
 
 static int has_word(const char *text, const char *name) {
   const size_t size = strlen(name);
   for (const char *at = strstr(text, name); at; at = strstr(at + 1, name)) {
-    if (begins_word(text, at) && !is_in_name(at[size])) return 1;
+    if (begins_word(text, at) && !rg_encode_is_word(at[size])) return 1;
   }
   return 0;
 }

@@ -123,8 +123,8 @@ SEXP ffi_encode_spaces(SEXP streams) {
   return names;
 }
 
-/* Letters, digits, dots, underscores, and all that is not ASCII, in any locale. */
-static int is_word_byte(unsigned char c) {
+int rg_encode_is_word(char byte) {
+  const unsigned char c = (unsigned char)byte;
   return c >= 0x80 || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
     c == '_';
 }
@@ -141,7 +141,7 @@ static void mark_words(const name_table *table, const char *text, int size, int 
   mark_name(table, text, size, found);
   for (int at = 0; at < size;) {
     int end = at;
-    while (end < size && is_word_byte((unsigned char)text[end])) end++;
+    while (end < size && rg_encode_is_word(text[end])) end++;
     /* What begins with a digit is no name; keys mark kinds of parts so. */
     if (end > at && end - at < size && !(text[at] >= '0' && text[at] <= '9')) {
       mark_name(table, text + at, end - at, found);

@@ -81,6 +81,9 @@ SEXP ffi_encode_table(SEXP names);
 SEXP ffi_encode_words(SEXP stream, SEXP names, SEXP slots, SEXP longest, SEXP odd);
 SEXP ffi_encode_classes(SEXP value, SEXP names);
 
+/* Letters, digits, dots, underscores, and all that is not ASCII, in any locale. */
+int rg_encode_is_word(char byte);
+
 /* Whether `value`, or an element of it, is of a class that no value was of since the classes were forgotten. */
 int rg_encode_is_news(SEXP value);
 void rg_encode_forget_classes(void);
