@@ -5,9 +5,10 @@
 # error, and one that finds another version is given that. So workers load what is needed first, from where the session
 # has it, and compare.
 
-# What is loaded here and not in every R process: list(spaces, paths, name, library, version, astray). `library` is ""
-# for what was not loaded from one, as by pkgload::load_all(); `astray`: another process would find it elsewhere, or
-# not at all. The very same as long as nothing has changed.
+# What is loaded here and not in every R process: list(spaces, paths, name, library, version, astray, stamp). `library`
+# is "" for what was not loaded from one, as by pkgload::load_all(); `astray`: another process would find it elsewhere,
+# or not at all; `stamp`: what package_stamps() gave when it was first seen here. The very same as long as nothing has
+# changed.
 loaded_packages <- function() {
   names <- loadedNamespaces()
   names <- names[!names %in% c(default_packages(), "regatta")]
@@ -20,10 +21,28 @@ loaded_packages <- function() {
     version[library == .Library & version == as.character(getRversion())] <- NA
     the$loaded <- list(
       spaces = spaces, paths = paths, name = names, library = library, version = version,
-      astray = nzchar(library) & library != vapply(names, library_for, "", paths)
+      astray = nzchar(library) & library != vapply(names, library_for, "", paths),
+      stamp = stamps_seen(spaces, the$loaded, package_stamps(names, library))
     )
   }
   the$loaded
+}
+
+# When what is installed there was installed, NA if nothing is.
+package_stamps <- function(names, library) as.numeric(file.mtime(file.path(library, names, "Meta", "package.rds")))
+
+# `now`, but what was noted in `before` for namespaces that are still the very same.
+stamps_seen <- function(spaces, before, now) {
+  for (k in seq_along(spaces)) {
+    at <- match(TRUE, vapply(before$spaces, identical, NA, spaces[[k]]))
+    if (!is.na(at)) now[[k]] <- before$stamp[[at]]
+  }
+  now
+}
+
+# Whether these packages of loaded_packages() were installed anew since they were first seen here.
+are_renewed <- function(loaded, at) {
+  (package_stamps(loaded$name[at], loaded$library[at]) != loaded$stamp[at]) %in% TRUE
 }
 
 space_library <- function(space) {
@@ -55,27 +74,33 @@ packages_needed <- function(streams, attached, named, classed) {
   at <- match(name, loaded$name)
   list(
     name = name, need = need, library = loaded$library[at], version = loaded$version[at],
-    astray = loaded$astray[at] %in% TRUE, fronts = fronts, paths = loaded$paths
+    astray = loaded$astray[at] %in% TRUE, renewed = are_renewed(loaded, at), fronts = fronts, paths = loaded$paths
   )
 }
 
 # In a worker, before it reads what needs them. Returns what the session is to be told, a list of list(name, library,
-# version, found): `found` is the version here, NA if there is none.
+# version, renewed, found): `found` is the version here, NA if there is none.
 packages_ready <- function(needed) {
-  notes <- list()
-  for (k in seq_along(needed$name)) {
-    package <- lapply(needed[c("name", "need", "library", "version", "astray")], `[[`, k)
+  each <- lapply(seq_along(needed$name), function(k) {
+    lapply(needed[c("name", "need", "library", "version", "astray", "renewed")], `[[`, k)
+  })
+  for (package in each) {
     # What code may name is loaded when it does, if it is found then.
     if (package$need != "use" || package$astray) package_load(package, needed$paths)
-    found <- package_version_here(package)
-    if (package_differs(package, found)) {
-      notes <- c(notes, list(c(package[c("name", "library", "version")], found = found)))
-    }
   }
   for (package in needed$fronts) {
     if (!paste0("package:", package) %in% search()) suppressPackageStartupMessages(attachNamespace(package))
   }
-  notes
+  unlist(lapply(each, package_note), recursive = FALSE)
+}
+
+package_note <- function(package) {
+  found <- package_version_here(package)
+  loaded <- loaded_packages()
+  renewed <- are_renewed(loaded, match(package$name, loaded$name))
+  if (package_differs(package, found, renewed)) {
+    list(c(package[c("name", "library", "version", "renewed")], found = found))
+  }
 }
 
 # A node of this machine may have other libraries than the session.
@@ -127,10 +152,11 @@ installed_version <- function(package, library) {
   the$versions[[key]]
 }
 
-# Code that uses a package which is not here fails by itself.
-package_differs <- function(package, found) {
+# Code that uses a package which is not here fails by itself. Of two that have loaded the same version one may have done
+# so before it was `renewed`.
+package_differs <- function(package, found, renewed) {
   if (is.na(found)) package$need == "try" else !is.na(package$library) && (
-    !nzchar(package$library) || (!is.na(package$version) && package$version != found)
+    !nzchar(package$library) || (!is.na(package$version) && package$version != found) || package$renewed != renewed
   )
 }
 

@@ -1,7 +1,7 @@
 # The fork server: one clean R process, started as a program, that has loaded what is asked for and forks
 # workers in milliseconds. It shares nothing with the session but a pair of connected sockets
 # (src/fork-server.h), so that a session that must not be forked gets workers from it. It is kept for the
-# next pool that needs the same packages, and ends with the session.
+# next pool that needs the same packages, unless they have been installed anew, and ends with the session.
 
 # Seconds within which a server must have loaded what it is to load.
 fork_server_patience <- 300
@@ -13,10 +13,15 @@ fork_server <- function(packages, call = NULL, forks = TRUE, options = NULL) {
   config <- fork_server_config(packages, forks, options)
   key <- paste(c(config$packages, "", config$from, "", config$lib, "", forks), collapse = "\n")
   known <- the$servers[[key]]
-  if (is.null(known) || !.Call(ffi_fork_server_state, known$server)$alive) {
-    if (!is.null(known)) fork_server_stop(known)
-    the$servers[[key]] <- fork_server_start(config, call)
+  if (!is.null(known) && !.Call(ffi_fork_server_state, known$server)$alive) {
+    fork_server_stop(known)
+    known <- NULL
+  } else if (!is.null(known) && any(are_renewed(known$loaded, seq_along(known$loaded$name)))) {
+    # It is that of other pools still.
+    the$servers <- c(the$servers, list(known))
+    known <- NULL
   }
+  if (is.null(known)) the$servers[[key]] <- fork_server_start(config, call)
   the$servers[[key]]
 }
 
@@ -79,7 +84,7 @@ fork_server_start <- function(config, call = NULL) {
     signal_error(error_server("cannot load its packages", reply$failed, call = call))
   }
   serves <- TRUE
-  list(server = server, temp = reply$temp, base = base)
+  list(server = server, temp = reply$temp, loaded = reply$loaded, base = base)
 }
 
 # One that was killed has left its folder of temporary files.
@@ -99,7 +104,8 @@ fork_server_main <- function() {
   config <- if (.Call(ffi_fork_serve_begin)) .Call(ffi_fork_serve_receive)
   if (!is.null(config)) {
     failed <- tryCatch(fork_server_load(unserialize(config)), error = conditionMessage)
-    .Call(ffi_fork_serve_send, serialize(list(failed = failed, temp = tempdir()), NULL))
+    loaded <- loaded_packages()[c("name", "library", "stamp")]
+    .Call(ffi_fork_serve_send, serialize(list(failed = failed, temp = tempdir(), loaded = loaded), NULL))
     command <- unserialize(config)$command
     if (is.null(failed)) .Call(ffi_fork_serve, quote(member_main()), topenv(), as.character(command))
   }

@@ -6,22 +6,21 @@ detritus <- detritus_snapshot()
 
 # Two versions of a package, each in a library of its own: functions that call one which is not exported and has the
 # name of one of R's.
-version_at <- function(version) {
-  lib <- tempfile("lib-")
+version_at <- function(version, says = version, lib = tempfile("lib-")) {
   at <- file.path(tempfile("src-"), "rgpkg")
-  dir.create(lib)
+  dir.create(lib, showWarnings = FALSE)
   dir.create(file.path(at, "R"), recursive = TRUE)
   writeLines(c("Package: rgpkg", paste("Version:", version), "Title: T"), file.path(at, "DESCRIPTION"))
   writeLines(c("export(pub, make)", "S3method(format, rgclass)"), file.path(at, "NAMESPACE"))
   writeLines(c(
-    sprintf("scale <- function(x) paste(\"%s\", x)", version), "pub <- function(i) scale(i)",
+    sprintf("scale <- function(x) paste(\"%s\", x)", says), "pub <- function(i) scale(i)",
     "make <- function(i) structure(list(i), class = \"rgclass\")", "format.rgclass <- function(x, ...) scale(x[[1L]])"
   ), file.path(at, "R", "code.R"))
   out <- system2(file.path(R.home("bin"), "R"),
     c("CMD", "INSTALL", "--no-docs", "--no-test-load", "--no-byte-compile", "-l", shQuote(lib), at),
     stdout = TRUE, stderr = TRUE, env = "R_TESTS="
   )
-  if (!dir.exists(file.path(lib, "rgpkg"))) stop(paste(out, collapse = "\n"))
+  if (!is.null(attr(out, "status"))) stop(paste(out, collapse = "\n"))
   list(lib = lib, source = at)
 }
 old <- version_at("1.0")
@@ -140,6 +139,35 @@ test_that("a worker that would find another version first has the one of the ses
     pool <- if (start == "later") local_pool(1L) else local_pool(1L, packages = "rgpkg", start = start)
     expect_no_warning(got <- map(1:2, in_workspace(function(i) rgpkg::pub(i)), on = pool))
     expect_identical(got, c("2.0 1", "2.0 2"))
+  }
+})
+
+test_that("a package that is installed anew is told of to those who have loaded the one before, and new pools have it", {
+  made <- version_at("1.0", "before")
+  lib <- made$lib
+  withr::defer(unlink(c(lib, dirname(made$source)), recursive = TRUE))
+  loadNamespace("rgpkg", lib.loc = lib)
+  withr::defer(unloadNamespace("rgpkg"))
+  by_name <- in_workspace(function(i) rgpkg::pub(i))
+  psock <- cluster_start(1L)
+  withr::defer(psock$stop())
+  standing <- list(with = local_pool(1L, packages = "rgpkg"), without = local_pool(1L), psock = psock$cluster)
+  for (place in standing) expect_identical(map(1:2, by_name, on = place), c("before 1", "before 2"))
+  unlink(dirname(version_at("1.0", "after", lib)$source), recursive = TRUE)
+  # All have the one before.
+  for (place in standing) expect_no_warning(expect_identical(map(1:2, by_name, on = place), c("before 1", "before 2")))
+  expect_warning(got <- map(1:2, by_name, on = local_pool(1L)), "anew after this session has loaded it",
+    class = "regatta_warning_package")
+  expect_identical(got, c("after 1", "after 2"))
+  unloadNamespace("rgpkg")
+  loadNamespace("rgpkg", lib.loc = lib)
+  for (place in standing) {
+    expect_warning(got <- map(1:2, by_name, on = place), "version 1.0, was installed anew after workers have loaded it",
+      class = "regatta_warning_package")
+    expect_identical(got, c("before 1", "before 2"))
+  }
+  for (pool in list(local_pool(1L, packages = "rgpkg"), local_pool(1L))) {
+    expect_no_warning(expect_identical(map(1:2, by_name, on = pool), c("after 1", "after 2")))
   }
 })
 
