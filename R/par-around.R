@@ -6,7 +6,7 @@
 # its code names, and so on in what that stands for, functions, formulas and other code, in lists, attributes and
 # environments too; and all that stands beside such an argument, since methods, replacement functions and strings are
 # found by no name in code. What belongs to packages is not looked into. Code
-# that gives the same wherever it is evaluated stays code, for functions that take it as such: see is_pure().
+# that gives the same wherever it is evaluated stays code, for functions that take it as such: see R/par-pure.R.
 
 # `FUN` and other values that the map is given, its elements among them. `frame`: where code finds variables that has no
 # environment of its own.
@@ -195,38 +195,6 @@ around_promise <- function(promise, value) {
 }
 
 around_pure <- function(code, env) list(list(code = call("(", code), frame = env))
-
-# Whether code gives the same wherever it is evaluated, at no cost to speak of: then it is left as it is. A function of
-# the user may take it as code, as filter(data, ...) of dplyr does, to which what has been evaluated is a value.
-is_pure <- function(code, env) {
-  if (is.symbol(code)) {
-    return(!is_active(as.character(code), env))
-  }
-  if (!is.call(code)) {
-    return(TRUE)
-  }
-  name <- code[[1L]]
-  if (!is.symbol(name) || !as.character(name) %in% pure_functions) {
-    return(FALSE)
-  }
-  is_known <- has_base_functions(mget(as.character(name), envir = baseenv(), mode = "function"), env)
-  parts <- as.list(code)[-1L]
-  parts <- parts[!vapply(parts, is_empty_argument, NA)]
-  is_known && all(vapply(parts, is_pure, NA, env = env))
-}
-
-is_active <- function(name, env) {
-  home <- find_home(name, env)
-  !is.null(home) && bindingIsActive(name, home)
-}
-
-pure_functions <- c(
-  "(", "{", "!", "+", "-", "*", "/", "^", "%%", "%/%", "==", "!=", "<", ">", "<=", ">=", "&", "|", "&&", "||", ":",
-  "%in%", "[", "[[", "$", "@", "c", "list", "sum", "mean", "min", "max", "range", "length", "abs", "sqrt", "exp", "log",
-  "log2", "log10", "floor", "ceiling", "round", "is.na", "nchar", "paste", "paste0", "rep", "seq_len", "seq_along",
-  "names", "nrow", "ncol", "dim", "rev", "unique", "as.numeric", "as.character", "as.integer", "as.logical", "factor",
-  "any", "all"
-)
 
 # list(code, environment) of each argument in `...` that nobody has used yet; NULL for one that somebody has.
 dots_delayed <- function(frame) {

@@ -386,6 +386,60 @@ test_that("what gives the same everywhere stays code for functions that take it 
   expect_length(unique((function(b) par_sapply(1:4, function(i) b, .control = two_workers()))(draw)), 1L)
 })
 
+test_that("an argument with a method or an active field in it has one value for all", {
+  withr::local_preserve_seed()
+  local_mocked_s3 <- function(generic, class, method, frame = parent.frame()) {
+    registerS3method(generic, class, method, envir = baseenv())
+    withr::defer(rm(list = paste(generic, class, sep = "."), envir = get(".__S3MethodsTable__.", baseenv())), frame)
+  }
+  for (generic in c("+", "<", "$", "[", "[[", "mean", "length")) {
+    local_mocked_s3(generic, "rg_random", function(...) runif(1))
+  }
+  rg_with <- methods::setClass("rg_with", slots = c(held = "list"), where = globalenv())
+  withr::defer(methods::removeClass("rg_with", where = globalenv()))
+  object <- structure(list(k = 1), class = "rg_random")
+  field <- new.env()
+  makeActiveBinding("draw", function() runif(1), field)
+  field$inner <- field
+  held <- list(object = object, field = field, fields = list(field))
+  slots <- rg_with(held = held)
+  at <- "field"
+  by <- function(v) par_sapply(1:4, function(i) v, .control = two_workers(seed = FALSE))
+  by_other <- function(u) by(u + 1)
+  drawn <- list(
+    quote(by(object + 1)), quote(by(2 < object)), quote(by(object$k)), quote(by(object[1])), quote(by(mean(object))),
+    quote(by(length(object) * 2)), quote(by(field$draw)), quote(by(field$inner$draw)), quote(by(field[["draw"]])),
+    quote(by(held$object$k)), quote(by(held$object + 1)), quote(by(held$field$draw)), quote(by(held[["object"]] + 1)),
+    quote(by(held[[at]]$draw)), quote(by(slots@held$object + 1)), quote(by(slots@held[[2]]$draw)),
+    quote(by(held[2][[1]]$draw)), quote(by(held$fields[[1]]$draw)), quote(by_other(object$k)), quote(by_other(object)),
+    quote(by(field$draw + 1)), quote(by(list(object)[[1]]$k)), quote(by(c(1, 2) + object))
+  )
+  for (code in drawn) {
+    set.seed(5)
+    expected <- eval(do.call(substitute, list(code, list(by = function(v) sapply(1:4, function(i) v)))))
+    set.seed(5)
+    if (!identical(code[[1L]], quote(by_other))) expect_identical(eval(code), expected, info = deparse(code))
+    expect_length(unique(eval(code)), 1L)
+  }
+  # These are left for what takes code.
+  object <- NULL
+  options <- list(least = 2, deep = list(name = "x"))
+  r6 <- structure(list2env(list(least = 2)), class = c("rg_none", "R6"))
+  table <- data.frame(least = 2)
+  day <- as.Date("2024-01-01")
+  x <- 9
+  on_columns <- function(...) {
+    data <- data.frame(x = 1:3, when = as.Date("2024-01-01") + 0:2)
+    par_lapply(1, function(i) lapply(rlang::enquos(...), rlang::eval_tidy, data = data), .control = two_workers())[[1L]]
+  }
+  got <- on_columns(
+    x > options$least, x > options[["least"]], x > r6$least, x > table$least[1], when > day, x > length(options),
+    nchar(options$deep$name) < x
+  )
+  expect_identical(unname(got), c(rep(list(c(FALSE, FALSE, TRUE)), 4L), list(c(FALSE, TRUE, TRUE)), list(1:3 > 2L),
+    list(1:3 > 1L)))
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
