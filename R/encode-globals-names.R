@@ -42,8 +42,9 @@ globals_names <- function(x, env) {
 
 analyses_most <- 200L
 
-# list(names, strings, symbols, looks, dots): what code uses by name; strings in it that may be names; all symbols in
-# it, whatever they are there for; whether it looks variables up by their names, and whether it looks into `...`.
+# list(names, strings, symbols, looks, dots, captures): what code uses by name; strings in it that may be names; all
+# symbols in it, whatever they are there for; whether it looks variables up by their names, whether it looks into `...`,
+# and whether it may take arguments as code.
 globals_analyse <- function(x, env) {
   # Formulas of R's data sets are of an environment from which not even `function` is found.
   if (!exists("function", envir = env)) env <- baseenv()
@@ -63,7 +64,8 @@ globals_analyse <- function(x, env) {
   dots <- is_dots(names)
   list(
     names = names[!dots | names %in% c("...elt", "...length", "...names")], strings = unique(text$strings),
-    symbols = symbols, looks = any(looks_up %in% c(symbols, text$strings)), dots = any(dots)
+    symbols = symbols, looks = any(looks_up %in% c(symbols, text$strings)), dots = any(dots),
+    captures = may_capture(as_language(x))
   )
 }
 

@@ -13,7 +13,8 @@ globals_scan <- function(found, x, env) {
     return(invisible())
   }
   used <- globals_names(x, env)
-  for (name in used$names) globals_add(found, name, env)
+  captured <- if (used$captures) captured_names(as_language(x), env)
+  for (name in used$names) globals_add(found, name, env, name %in% captured)
   # What is not certainly the code's own, and stands for something of the session.
   known <- names_of(x)
   for (name in setdiff(known$values, used$names)) if (is_of_session(name, env)) globals_add(found, name, env)
@@ -23,7 +24,7 @@ globals_scan <- function(found, x, env) {
   globals_words(found, used$strings)
   found$symbols <- c(found$symbols, used$symbols)
   found$looks <- found$looks || used$looks
-  if (used$dots) globals_dots(found, env)
+  if (used$dots) globals_dots(found, env, "..." %in% captured)
 }
 
 # Strings: sapply(x, "name") calls the function of that name.
@@ -57,19 +58,21 @@ globals_seen <- function(found, x) {
 }
 
 # `...` of a function around the code. What nobody has looked at yet is evaluated, as other arguments are that
-# the code names; one that fails does so where it is used, if it is.
-globals_dots <- function(found, env) {
+# the code names, unless they are `captured`; one that fails does so where it is used, if it is.
+globals_dots <- function(found, env, captured) {
   where <- find_home("...", env)
   if (is.null(where) || home_of(where) == "workspace") {
     return(invisible())
   }
-  for (k in seq_len(eval(quote(...length()), where))) {
+  delayed <- if (captured) dots_delayed(where)
+  for (promise in Filter(Negate(is.null), delayed)) globals_scan(found, promise[[1L]], promise[[2L]])
+  for (k in setdiff(seq_len(eval(quote(...length()), where)), which(lengths(delayed) > 0L))) {
     globals_take(found, promise_value(eval(call("...elt", k), where), NULL))
   }
 }
 
-# What a name stands for from `env` on, and what that needs.
-globals_add <- function(found, name, env) {
+# What a name stands for from `env` on, and what that needs. `captured`: the code of an argument, not its value.
+globals_add <- function(found, name, env, captured = FALSE) {
   where <- find_home(name, env)
   home <- if (is.null(where)) "" else home_of(where)
   if (!home %in% found$homes) found$homes <- c(found$homes, home)
@@ -79,7 +82,7 @@ globals_add <- function(found, name, env) {
       if (identical(where, globalenv())) found$active <- union(found$active, name)
     } else {
       promise <- if (home == "") promise_of(name, where)
-      if (may_leave(promise)) {
+      if (!is.null(promise) && (captured || may_leave(promise))) {
         return(globals_scan(found, promise[[1L]], promise[[2L]]))
       }
       # What cannot be had is an error where it is used, if it is.
@@ -118,25 +121,26 @@ may_leave <- function(promise) {
   !is.null(where) && may_leave(promise_of(as.character(code), where))
 }
 
-# Names of the functions that code calls itself, not in the body of a function that it makes.
+# Names of the functions that code calls itself, not in the body of a function that it makes, nor what ends only a loop of
+# its own.
 names_called <- function(code) {
-  if (!is.call(code) || identical(code[[1L]], quote(`function`))) {
+  if (!is.call(code) || identical(code[[1L]], quote(`function`)) || identical(code[[1L]], quote(quote))) {
     return(character())
   }
   head <- code[[1L]]
   parts <- as.list(code)
   parts <- parts[!vapply(parts, is_empty_argument, NA)]
-  c(
+  names <- c(
     if (is.symbol(head)) as.character(head), if (is_qualified(head)) as.character(head[[3L]]),
     unlist(lapply(parts, names_called))
   )
+  is_loop <- is.symbol(head) && as.character(head) %in% c("for", "while", "repeat")
+  if (is_loop) setdiff(names, c("break", "next")) else names
 }
 
 is_qualified <- function(x) is.call(x) && length(x) == 3L && as.character(x[[1L]])[[1L]] %in% c("::", ":::")
 
-leaving <- c(
-  "return", "break", "next", "stop", "abort", "cli_abort", "signalCondition", "invokeRestart", "q", "quit", "browser"
-)
+leaving <- c("return", "break", "next", "signalCondition", "invokeRestart", "q", "quit", "browser")
 
 # What a name stands for. Code in variables and in plain lists is evaluated as often as not; the call that a fitted
 # model holds is only told.

@@ -13,7 +13,7 @@
 force_around <- function(FUN, others, frame = if (is_closure(FUN)) environment(FUN) else globalenv()) {
   look <- list2env(list(
     given = list(FUN, others), seen = numeric(), left = around_most, codes = list(), words = character(),
-    frames = list(), addresses = numeric(), objects = logical(), tried = list()
+    homes = list(), frames = list(), addresses = numeric(), objects = logical(), tried = list(), captured = 0L
   ), parent = emptyenv())
   with_calls({
     around_follow(look, around_code(look, look$given, frame))
@@ -54,6 +54,7 @@ around_step <- function(look, at) {
     return(NULL)
   }
   look$codes <- c(look$codes, list(as_language(at$code)))
+  look$homes <- c(look$homes, list(frame))
   around_frames(look, frame, code_words(at$code))
 }
 
@@ -142,13 +143,29 @@ around_pending <- function(look) {
   if (length(pending) == 0L) {
     return(pending)
   }
+  around_captured(look)
   named <- around_named(look, unique(unlist(lapply(pending, `[[`, "names"))))
   pending <- lapply(pending, function(at) {
     ended <- look$objects[[at$place]] && is.na(which_env(sys.frames(), look$frames[[at$place]]))
     if (!ended) at$names <- intersect(at$names, named)
+    at$names <- setdiff(at$names, look$tried[[at$place]])
     at
   })
   Filter(function(at) length(at$names) > 0L, pending)
+}
+
+# What the code that was found since the last time takes as code counts as looked into.
+around_captured <- function(look) {
+  if (!isNamespaceLoaded("rlang")) {
+    return(invisible())
+  }
+  for (k in setdiff(seq_along(look$codes), seq_len(look$captured))) {
+    for (name in captured_names(look$codes[[k]], look$homes[[k]])) {
+      place <- match(.Call(ffi_encode_code, list(find_home(name, look$homes[[k]])), 1)$address, look$addresses)
+      if (!is.na(place)) look$tried[[place]] <- union(look$tried[[place]], name)
+    }
+  }
+  look$captured <- length(look$codes)
 }
 
 # Which of these names code names, or text, in all that has been found.
@@ -181,6 +198,7 @@ around_force <- function(look, at) {
   .Call(ffi_variables_drop, taken)
   for (k in which(delayed)) {
     found <- c(found, around_promise(promises[[k]], get(names[[k]], envir = frame, inherits = FALSE)))
+    renew_promise(frame, names[[k]], promises[[k]])
   }
   c(found, around_values(look, frame, names[variable_kinds(frame, names) != variable_delayed]))
 }
@@ -194,16 +212,16 @@ around_promise <- function(promise, value) {
   NULL
 }
 
-around_pure <- function(code, env) list(list(code = call("(", code), frame = env))
-
-# list(code, environment) of each argument in `...` that nobody has used yet; NULL for one that somebody has.
-dots_delayed <- function(frame) {
-  lapply(eval(as.call(list(rlang::enquos0, quote(...))), frame), function(quo) {
-    if (!rlang::quo_is_missing(quo) && is.language(rlang::quo_get_expr(quo))) {
-      list(rlang::quo_get_expr(quo), rlang::quo_get_env(quo))
-    }
-  })
+# One that has failed fails anew where it is used, without R's warning that it is begun again. A default is left as it
+# is: missing() would not know it any more.
+renew_promise <- function(frame, name, promise) {
+  is_left <- variable_kinds(frame, name) == variable_delayed && !bindingIsLocked(name, frame)
+  if (is_left && !or_else(eval(call("missing", as.name(name)), frame), TRUE)) {
+    do.call(delayedAssign, list(name, promise[[1L]], promise[[2L]], frame))
+  }
 }
+
+around_pure <- function(code, env) list(list(code = call("(", code), frame = env))
 
 # Without rlang, which most sessions have not loaded by their first map.
 has_delayed_dots <- function(frame) {

@@ -21,8 +21,6 @@ is_pure <- function(code, env) {
   }
 }
 
-call_operands <- function(code) Filter(Negate(is_empty_argument), as.list(code)[-1L])
-
 is_active <- function(name, env) {
   home <- find_home(name, env)
   !is.null(home) && bindingIsActive(name, home)

@@ -338,8 +338,6 @@ test_that("an empty argument among those of the function around the map stays on
     list(one = c(3L, 3L), forks = c(3L, 3L), pool = c(3L, 3L)))
 })
 
-end_servers()
-
 test_that("strings in code that can be no names are not looked up", {
   long <- strrep("ACGT", 2501)
   bytes <- "\xff"
@@ -384,6 +382,95 @@ test_that("what gives the same everywhere stays code for functions that take it 
   expect_length(unique(drawn(runif(1))), 1L)
   makeActiveBinding("draw", function() runif(1), environment())
   expect_length(unique((function(b) par_sapply(1:4, function(i) b, .control = two_workers()))(draw)), 1L)
+})
+
+test_that("an argument that is taken as code is code in every worker, with what it needs, and after the map", {
+  withr::local_preserve_seed()
+  x <- 9
+  least <- 1
+  over <- function(x) x > least
+  tidy <- function(data, ...) lapply(rlang::enquos(...), rlang::eval_tidy, data = data)
+  values <- function(quos, data) lapply(quos, rlang::eval_tidy, data = data)
+  environment(tidy) <- asNamespace("rlang") # as if it were its own
+  taken <- list(
+    dots = function(verb, ...) verb(function(d) tidy(d, ...), rlang::enquos(...)),
+    quos = function(verb, ...) verb(function(d) values(rlang::quos(...), d), rlang::enquos(...)),
+    embraced = function(verb, v) verb(function(d) values(rlang::quos({{ v }}), d), rlang::enquo(v)),
+    enquo = function(verb, v) verb(function(d) values(list(rlang::enquo(v)), d), rlang::enquo(v)),
+    inner = function(verb, v) verb(function(d) (function() values(list(rlang::enquo(v)), d))(), rlang::enquo(v))
+  )
+  data <- rep(list(data.frame(x = 0:2)), 2L)
+  for (name in names(taken)) {
+    got <- on_all(function(on) {
+      taken[[name]](function(FUN, after) {
+        values <- par_lapply(data, FUN, .on = on, .control = settings)
+        list(unname(unlist(values)), after)
+      }, over(identity(x)))
+    })
+    for (each in got) {
+      expect_identical(each[[1L]], rep(c(FALSE, FALSE, TRUE), 2L), info = name)
+      after <- if (rlang::is_quosure(each[[2L]])) each[[2L]] else each[[2L]][[1L]]
+      expect_identical(rlang::quo_get_expr(after), quote(over(identity(x))), info = name)
+    }
+  }
+  # An argument within of the same name is another one; substitute() takes no less if it has been evaluated.
+  other <- function(v) {
+    inner <- function(v) rlang::enquo(v)
+    par_sapply(1:4, function(i) {
+      inner(i)
+      if (nchar(deparse1(substitute(v))) > 0L) v
+    }, .on = 2, .control = settings)
+  }
+  expect_length(unique(other(runif(1))), 1L)
+})
+
+test_that("an argument that may fail, or leaves a loop of its own, is evaluated once", {
+  withr::local_preserve_seed()
+  by <- function(v) par_sapply(1:4, function(i) v, .on = 2, .control = settings)
+  default <- function(n, v = if (n > 0) runif(1) else stop("n must be positive")) {
+    par_sapply(seq_len(n), function(i) v, .on = 2, .control = settings)
+  }
+  drawn <- expression(
+    by({
+      s <- runif(1)
+      if (is.na(s)) stop("bad")
+      s
+    }),
+    by(switch("r", r = runif(1), rlang::abort("unknown"))),
+    by({
+      r <- 0
+      for (k in 1:3) {
+        if (k == 2) next
+        r <- r + runif(1)
+      }
+      r
+    }),
+    by({
+      repeat if (runif(1) > 0) break
+      runif(1)
+    }),
+    by({
+      while (TRUE) if (runif(1) > 0) break
+      runif(1)
+    }),
+    by({
+      code <- quote(return(1))
+      runif(1)
+    }),
+    default(4)
+  )
+  for (code in drawn) expect_length(unique(eval(code)), 1L)
+  # What has failed fails where it is used, as for the first time.
+  after <- function(x, given) {
+    par_sapply(1:2, function(i) if (i > 5) x else i, .on = 2, .control = settings)
+    list(given(x), tryCatch(x, error = conditionMessage, warning = conditionMessage))
+  }
+  expect_identical(after(stop("never"), function(x) substitute(x)), list(quote(x), "never"))
+  missed <- function(x = stop("never")) {
+    par_sapply(1:2, function(i) if (i > 5) x else i, .on = 2, .control = settings)
+    missing(x)
+  }
+  expect_true(missed())
 })
 
 test_that("an argument with a method or an active field in it has one value for all", {
@@ -441,5 +528,6 @@ test_that("an argument with a method or an active field in it has one value for 
 })
 
 test_that("nothing is left behind", {
+  end_servers()
   expect_no_detritus(detritus)
 })
