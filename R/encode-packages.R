@@ -156,9 +156,12 @@ installed_version <- function(package, library) {
 # so before it was `renewed`.
 package_differs <- function(package, found, renewed) {
   if (is.na(found)) package$need == "try" else !is.na(package$library) && (
-    !nzchar(package$library) || (!is.na(package$version) && package$version != found) || package$renewed != renewed
+    !nzchar(package$library) || !is_version(found, package$version) || package$renewed != renewed
   )
 }
+
+# 7.3-58 is 7.3.58. NA: any.
+is_version <- function(found, wanted) is.na(wanted) || found == wanted || package_version(found) == wanted
 
 # Called from C when the first value is sent.
 tell_packages <- function() {

@@ -208,7 +208,8 @@ workspace_set <- function(variables, locked, active = character()) {
 }
 
 # Those that were locked, by the session or by code before, are locked again if they are among `locked`. With `classes`
-# among them package methods is told: before a function takes the name of a primitive, which it would take for that.
+# among them package methods is told: before a function takes the name of a primitive, which it would take for that. A
+# function of the name of a generic that has methods in the workspace it would put the generic in place of.
 workspace_put <- function(values, active, locked, classes, env = globalenv()) {
   names <- as.character(names(values))
   there <- names[vapply(names, exists, NA, envir = env, inherits = FALSE)]
@@ -222,6 +223,7 @@ workspace_put <- function(values, active, locked, classes, env = globalenv()) {
   if (classes) {
     forget_inherited()
     methods::cacheMetaData(1L, TRUE)
+    late <- late | vapply(values, is.function, NA)
   }
   list2env(values[late & !names %in% active], envir = env)
   for (name in active) makeActiveBinding(name, values[[name]], env)

@@ -493,6 +493,36 @@ test_that("methods and classes of the workspace are found in workers", {
   }
 })
 
+test_that("a function or generic of the workspace counts, whatever methods a generic of its name has", {
+  in_workspace({
+    setClass("RgP", representation(x = "numeric"))
+    rg_objects <- list(new("RgP", x = 1), 3)
+    rg_state <- function() {
+      rg_everywhere(lapply(rg_objects, function(p) {
+        Map(function(f) tryCatch(as.vector(f(p)), error = function(e) "none"), list(summary, unique, coef))
+      }))
+    }
+    for (name in c("summary", "unique", "coef")) setMethod(name, "RgP", eval(call("function", formals(name), "method")))
+    rg_state()
+    summary <- function(object, ...) "plain"
+    unique <- function(x, ...) c("plain", typeof(x))
+    rg_state()
+    rm(summary, unique)
+    rg_state()
+    suppressMessages(setGeneric("summary", function(object, digits = 3, ...) standardGeneric("summary")))
+    suppressMessages(setGeneric("coef", function(object, which = "all", ...) standardGeneric("coef")))
+    rg_state()
+    setMethod("summary", "RgP", function(object, digits = 3, ...) "of my own")
+    setMethod("coef", "RgP", function(object, which = "all", ...) which)
+    rg_state()
+    removeMethod("coef", "RgP")
+    rg_state()
+    removeGeneric("coef")
+    removeGeneric("summary")
+    removeClass("RgP")
+  })
+})
+
 test_that("methods and classes of the workspace that come, change or go between calls are those of the session", {
   skip_if_not_installed("Matrix")
   withr::local_package("Matrix")
