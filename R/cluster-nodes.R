@@ -15,6 +15,10 @@ sendData.regatta_node <- function(node, data) {
   bytes <- send_handles(TRUE, to_bytes(data))
   failed <- .Call(ffi_fork_stand_send, state$stand, node$rank, bytes)
   if (failed == device_busy) {
+    gc() # as in pool_settle()
+    failed <- .Call(ffi_fork_stand_send, state$stand, node$rank, bytes)
+  }
+  if (failed == device_busy) {
     abort_node(node$rank, "it is at a call, map or stream that is under way", advice_busy)
   } else if (failed != 0L) {
     abort_node(node$rank, .Call(ffi_system_message, failed))

@@ -382,7 +382,7 @@ error_look <- function(pid, reason, call = NULL) {
 # `pid`: the process whose cluster it is.
 error_owner <- function(pid = NA_integer_, call = NULL) {
   owner <- if (is.na(pid)) {
-    "the process that has made it, from which it was sent here"
+    "what has made it, from which it was sent here or stored"
   } else {
     sprintf("process %s, from which this one was forked", format_pid(pid))
   }

@@ -72,9 +72,8 @@ check_connections <- function(connections) {
 # The same for the clusters of this package: `pid` is the process that has made one. A fork inherits its
 # external pointer, elsewhere it is a null pointer.
 check_owner <- function(pid, pointer) {
-  if (pid != Sys.getpid()) {
-    signal_error(error_owner(if (.Call(ffi_encode_is_foreign, pointer)) pid else NA))
-  }
+  is_stored <- typeof(pointer) == "externalptr" && !.Call(ffi_encode_is_foreign, pointer)
+  if (pid != Sys.getpid() || is_stored) signal_error(error_owner(if (is_stored || is.null(pointer)) NA else pid))
 }
 
 # Nobody may have used the cluster before the session was forked. What has been inherited the process

@@ -126,6 +126,10 @@ pool_settle <- function(state, numbers) {
   }
   members <- .Call(ffi_fork_stand_members, state$stand)
   if (all(members$busy[numbers])) {
+    gc() # ends calls and streams that nobody can ask for anything any more
+    members <- .Call(ffi_fork_stand_members, state$stand)
+  }
+  if (all(members$busy[numbers])) {
     for (rank in numbers[members$calls[numbers] > 0]) {
       .Call(ffi_fork_stand_replace, state$stand, rank)
       warning(warning_replaced(rank))

@@ -216,6 +216,41 @@ test_that("workers that belong to another process are an error that says so", {
   expect_error(par_lapply(1L, own, .on = cl, .control = on_local()), class = "regatta_error_stopped")
 })
 
+test_that("a cluster that was stored and read again is an error that says so", {
+  cl <- local_pool(1L)
+  stored <- unserialize(serialize(cl, NULL))
+  used <- list(
+    function() par_lapply(1L, identity, .on = stored, .control = on_local()),
+    function() parallel::parLapply(stored, 1L, identity), function() cluster_status(stored)
+  )
+  for (use in used) {
+    err <- expect_error(use(), "sent here or stored", class = "regatta_error_owner")
+    expect_identical(err$pid, NA_integer_)
+  }
+  expect_identical(par_lapply(1L, identity, .on = cl, .control = on_local()), list(1L))
+})
+
+test_that("calls and streams that nobody can ask for a value any more hold up no cluster", {
+  cl <- local_pool(1L)
+  drop_call <- function() {
+    handle <- par_call("done", .on = cl, .control = on_local())
+    while (!par_done(handle)) Sys.sleep(0.01)
+    NULL
+  }
+  drop_stream <- function() par_next(par_stream(1:3, identity, .on = cl, .control = on_local()))
+  uses <- list(
+    function() par_lapply(1:2, identity, .on = cl, .control = on_local()),
+    function() parallel::clusterApply(cl, 1:2, identity),
+    function() list(par_value(par_call(1L, .on = cl, .control = on_local())), 2L)
+  )
+  for (drop in list(drop_call, drop_stream)) {
+    for (use in uses) {
+      drop()
+      expect_identical(use(), list(1L, 2L))
+    }
+  }
+})
+
 test_that("a call that is under way and a map share a cluster without mixing", {
   cl <- standing
   flag <- withr::local_tempfile()
