@@ -473,7 +473,7 @@ warning_package <- function(note) {
       "workers cannot load package %s, which this session has loaded and which has methods for classes of what was",
       "sent: there such objects are what they are made of. Install it where the workers look for packages."
     ), note$name)
-  } else if (nzchar(note$library) && is_version(note$found, note$version)) {
+  } else if (nzchar(note$library) && note$is_same) {
     before <- if (note$renewed) "this session has loaded it, and is what workers use" else "workers have loaded it"
     sprintf(paste(
       "package %s, version %s, was installed anew after %s: their values may differ.",

@@ -79,7 +79,7 @@ packages_needed <- function(streams, attached, named, classed) {
 }
 
 # In a worker, before it reads what needs them. Returns what the session is to be told, a list of list(name, library,
-# version, renewed, found): `found` is the version here, NA if there is none.
+# version, renewed, found, is_same): `found` is the version here, NA if there is none.
 packages_ready <- function(needed) {
   each <- lapply(seq_along(needed$name), function(k) {
     lapply(needed[c("name", "need", "library", "version", "astray", "renewed")], `[[`, k)
@@ -99,7 +99,8 @@ package_note <- function(package) {
   loaded <- loaded_packages()
   renewed <- are_renewed(loaded, match(package$name, loaded$name))
   if (package_differs(package, found, renewed)) {
-    list(c(package[c("name", "library", "version", "renewed")], found = found))
+    is_same <- !is.na(found) && is_version(found, package$version)
+    list(c(package[c("name", "library", "version", "renewed")], found = found, is_same = is_same))
   }
 }
 
