@@ -13,10 +13,11 @@ sendData.regatta_node <- function(node, data) {
   }
   state$kept[node$rank] <- list(NULL)
   bytes <- send_handles(TRUE, to_bytes(data))
-  failed <- .Call(ffi_fork_stand_send, state$stand, node$rank, bytes)
-  if (failed == device_busy) {
+  send <- function() .Call(ffi_fork_stand_send, state$stand, node$rank, bytes)
+  failed <- send()
+  if (device_busy == failed) {
     gc() # as in pool_settle()
-    failed <- .Call(ffi_fork_stand_send, state$stand, node$rank, bytes)
+    failed <- send()
   }
   if (failed == device_busy) {
     abort_node(node$rank, "it is at a call, map or stream that is under way", advice_busy)
