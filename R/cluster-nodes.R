@@ -15,7 +15,7 @@ sendData.regatta_node <- function(node, data) {
   bytes <- send_handles(TRUE, to_bytes(data))
   send <- function() .Call(ffi_fork_stand_send, state$stand, node$rank, bytes)
   failed <- send()
-  if (device_busy == failed) {
+  if (failed == device_busy) {
     gc() # as in pool_settle()
     failed <- send()
   }
