@@ -91,6 +91,18 @@ check_priority <- function(x, argument, call = rlang::caller_env()) {
   as.double(x)
 }
 
+# `FALSE` is `NULL`: it takes back what an option says.
+check_core_budget <- function(x, argument, call = rlang::caller_env()) {
+  if (is.null(x) || (is.logical(x) && length(x) == 1L && !is.na(x))) {
+    return(if (isTRUE(x)) TRUE)
+  }
+  most <- 4096
+  if (!is_whole(x) || x < 1 || x > most) {
+    abort_argument(argument, x, sprintf("`TRUE`, `FALSE`, `NULL` or a number of cores from 1 to %d", most), call = call)
+  }
+  as.integer(x)
+}
+
 check_string <- function(x, argument, null = FALSE, call = rlang::caller_env()) {
   if (null && is.null(x)) {
     return(NULL)

@@ -132,11 +132,13 @@ run_on <- function(task, on, control, seed, attempt = NULL) {
   run <- run_new(task, on, control, seed, attended = TRUE)
   if (!is.null(attempt)) attempt$run <- run
   on.exit(run_close(run))
-  run$executor$guard({
-    run_start(run)
-    run_drive(run)
+  run_wait(run, {
+    run$executor$guard({
+      run_start(run)
+      run_drive(run)
+    })
+    run_close(run)
   })
-  run_close(run)
   on.exit()
   run
 }
@@ -154,6 +156,12 @@ run_start <- function(run, first = run_order(run)) {
 run_order <- function(run) {
   priority <- run$control$priority
   if (is.null(priority)) seq_len(run$n) else order(-priority, seq_len(run$n))
+}
+
+# Evaluates `code`, which waits for elements of the run, is FALSE if that was in vain, and has ended those that nobody
+# waits for any more. In a worker that is a time when others can have its core, unless it runs them itself.
+run_wait <- function(run, code) {
+  if (run$executor$kind == "session") code else with_core_lent(code)
 }
 
 # Until `settled()`, which is when every element is, or one has failed that stops the run, or `until`

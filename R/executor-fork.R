@@ -71,7 +71,7 @@ fork_pool_new <- function(plan, stand = NULL) {
     copy_code(plan$control),
     plan$control$stdout != "drop", plan$control$stderr != "drop",
     shm_limit(), shm_keep(), is.finite(plan$control$cpu_timeout), stand, isFALSE(plan$attended),
-    plan$control$retries > 0, if (is.null(plan$verb)) "" else plan$verb
+    plan$control$retries > 0, if (is.null(plan$verb)) "" else plan$verb, budget_of(plan)
   ))
   if (is.integer(pool)) {
     signal_error(error_start(plan$workers, .Call(ffi_system_message, pool)))

@@ -52,7 +52,7 @@ call_value <- function(run, timeout, call) {
   force(timeout)
   check_not_driven(run, "par_value", call)
   if (!isTRUE(run$closed)) {
-    settled <- run_guard(run, run_drive(run, .Call(ffi_clock) + timeout))
+    settled <- run_wait(run, run_guard(run, run_drive(run, .Call(ffi_clock) + timeout)))
     if (!settled) {
       signal_error(error_pending(run$workers$rows[[1L]]$pid, timeout, call))
     }
@@ -75,7 +75,7 @@ call_done <- function(run) {
     return(FALSE) # asked by a handler of what comes before the value
   }
   # Whatever has come is taken; nothing is waited for. What ends the run is told with the value.
-  tryCatch(run_guard(run, run_drive(run, .Call(ffi_clock))), regatta_error = function(e) TRUE)
+  tryCatch(run_wait(run, run_guard(run, run_drive(run, .Call(ffi_clock)))), regatta_error = function(e) TRUE)
 }
 
 # Returns its run.

@@ -25,6 +25,8 @@ par_control <- function(...,
                         batch = NULL,
                         priority = NULL,
                         threads = NULL,
+                        core_budget = getOption("regatta.core_budget"),
+                        core_priority = c("normal", "low"),
                         shm = TRUE,
                         shm_min = "64KB",
                         share_min = "1MB",
@@ -32,7 +34,7 @@ par_control <- function(...,
                         no_workers = c("stop", "here"),
                         checkpoint = NULL) {
   # Every call that is given no settings asks for these.
-  is_default <- nargs() == 0L && is.null(getOption("regatta.dump_file"))
+  is_default <- nargs() == 0L && is.null(getOption("regatta.dump_file")) && is.null(getOption("regatta.core_budget"))
   if (is_default && !is.null(the$defaults)) {
     return(the$defaults)
   }
@@ -75,6 +77,8 @@ checked_control <- function(given, call) {
     batch = count("batch", null = TRUE),
     priority = check_priority(given$priority, "priority", call),
     threads = count("threads", null = TRUE),
+    core_budget = check_core_budget(given$core_budget, "core_budget", call),
+    core_priority = choice("core_priority", c("normal", "low")),
     shm = check_flag(given$shm, "shm", call = call),
     shm_min = check_bytes(given$shm_min, "shm_min", zero = TRUE, call = call),
     share_min = check_bytes(given$share_min, "share_min", zero = TRUE, call = call),

@@ -67,15 +67,17 @@ stream_next <- function(stream, call) {
       stream_end(stream)
     }
   })
-  run_guard(run, {
-    stream_refill(stream)
-    run_drive(run, settled = function() run$status[[index]] != 0L)
+  run_wait(run, {
+    run_guard(run, {
+      stream_refill(stream)
+      run_drive(run, settled = function() run$status[[index]] != 0L)
+    })
+    if (run$stopping) {
+      stream_end(stream)
+      run_close(run)
+    }
   })
-  if (run$stopping) {
-    stream_end(stream)
-    run_close(run)
-    run_result(run)
-  }
+  if (run$stopping) run_result(run)
   taken <- stream_take(stream, index)
   stream_refill(stream)
   on.exit(if (stream$taken >= stream$n) run_close(run))

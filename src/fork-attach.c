@@ -31,6 +31,7 @@ static int send_run(rg_pool *pool, int place, int line, rg_pipes pipes) {
       .elements = pool->control->elements, .batch = pool->control->batch,
       .share_from = pool->share_from, .limit = pool->arena->limit,
       .workers = pool->control->workers, .wants_cpu = pool->wants_cpu,
+      .cores = pool->cores, .low = pool->low,
       .owner = (int32_t)pool->arena->owner, .arena_tag = pool->arena->tag};
   const int all[RG_RUN_FILES] = {
       pool->control_fd, pool->code_fd, pool->doorbell[1], pipes[RG_STREAMS][0],

@@ -48,6 +48,8 @@ static rg_pool *pool_of(const rg_member_message *message, int file[RG_RUN_FILES]
   pool->elements = message->elements;
   pool->share_from = message->share_from;
   pool->wants_cpu = message->wants_cpu;
+  pool->cores = message->cores;
+  pool->low = message->low;
   return pool;
 }
 

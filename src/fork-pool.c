@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "arena-block.h"
+#include "budget.h"
 #include "call-r.h"
 #include "fork-server.h"
 #include "queue.h"
@@ -269,8 +270,8 @@ static rg_pool *new_pool(int64_t elements, int workers, int64_t batch, rg_stand 
 
 /* options: list(batch (0: grow), share_from (bytes, Inf: never), copy (rg_copy), send_stdout, send_stderr,
    limit (bytes of shared memory), keep (bytes kept warm), wants_cpu, stand (whose workers take part, NULL: they
-   are forked), unattended, retries, verb). Returns an external pointer, or an errno: no descriptor or no memory is
-   left. */
+   are forked), unattended, retries, verb, budget (cores, low)). Returns an external pointer, or an errno: no
+   descriptor or no memory is left. */
 SEXP ffi_fork_pool_create(SEXP elements, SEXP workers, SEXP options) {
   double from = Rf_asReal(VECTOR_ELT(options, 1));
   double limit = Rf_asReal(VECTOR_ELT(options, 5));
@@ -291,11 +292,25 @@ SEXP ffi_fork_pool_create(SEXP elements, SEXP workers, SEXP options) {
   pool->unattended = stand == R_NilValue && Rf_asLogical(VECTOR_ELT(options, 9)) == TRUE;
   pool->retries = Rf_asLogical(VECTOR_ELT(options, 10)) == TRUE;
   strncpy(pool->verb, CHAR(STRING_ELT(VECTOR_ELT(options, 11), 0)), RG_VERB_MAX - 1);
+  pool->cores = INTEGER(VECTOR_ELT(options, 12))[0];
+  pool->low = INTEGER(VECTOR_ELT(options, 12))[1];
   rg_control_tell(pool->control, pool->verb);
   SEXP pointer = PROTECT(R_MakeExternalPtr(pool, R_NilValue, R_NilValue));
   R_RegisterCFinalizerEx(pointer, pool_finalize, TRUE);
   UNPROTECT(1);
   return pointer;
+}
+
+/* Of the file by which processes share cores: list(path, errno), 0 if workers can open it. */
+SEXP ffi_fork_pool_budget(void) {
+  char path[RG_BUDGET_PATH_MAX];
+  int failed = rg_budget_check();
+  rg_budget_path(path);
+  SEXP result = PROTECT(Rf_allocVector(VECSXP, 2));
+  SET_VECTOR_ELT(result, 0, Rf_mkString(path));
+  SET_VECTOR_ELT(result, 1, Rf_ScalarInteger(failed));
+  UNPROTECT(1);
+  return result;
 }
 
 void rg_fork_pool_wake(rg_pool *pool) {

@@ -65,6 +65,7 @@ typedef struct rg_pool {
   int wants_cpu;   /* workers note the CPU time at which an element begins */
   int unattended;  /* nobody may look for long: workers end by themselves when there is no more work */
   int retries;     /* an error need not be the end of an element */
+  int cores, low;  /* of the budget that its workers share with others (budget.h); 0: there is none */
   int64_t share_from;
   rg_stream_mode streams[RG_STREAMS];
   int size;
@@ -115,6 +116,7 @@ int rg_fork_worker_has_ended(const rg_worker *worker);
 void rg_fork_pool_close_worker(rg_worker *worker);
 
 SEXP ffi_fork_pool_create(SEXP elements, SEXP workers, SEXP options);
+SEXP ffi_fork_pool_budget(void);
 SEXP ffi_fork_pool_submit(SEXP pool, SEXP elements, SEXP tries);
 SEXP ffi_fork_pool_withdraw(SEXP pool, SEXP first);
 SEXP ffi_fork_pool_limit(SEXP pool, SEXP active);
@@ -154,6 +156,11 @@ rg_pool *rg_fork_member_quit(void);
 
 SEXP ffi_fork_member_refuse(SEXP reason);
 SEXP ffi_fork_worker_tell(SEXP reason);
+SEXP ffi_fork_worker_budget(void);
+SEXP ffi_fork_worker_lend(void);
+SEXP ffi_fork_worker_yield(void);
+SEXP ffi_fork_worker_take(void);
+SEXP ffi_fork_worker_give(void);
 SEXP ffi_fork_workers_spawn(SEXP pool, SEXP places, SEXP ids, SEXP call, SEXP env);
 SEXP ffi_fork_worker_mask(SEXP values);
 SEXP ffi_fork_worker_silence(SEXP paths);

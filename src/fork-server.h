@@ -47,6 +47,7 @@ typedef struct {
   int64_t size;  /* bytes that follow, or are in the file of the code */
   int64_t elements, batch, share_from, limit;
   int32_t workers, wants_cpu;
+  int32_t cores, low; /* rg_pool */
   uint32_t files;
   int32_t owner;
   uint64_t arena_tag;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "arena-block.h"
+#include "budget.h"
 #include "evaluator.h"
 #include "fork-console.h"
 #include "fork-crash.h"
@@ -66,6 +67,10 @@ void rg_fork_worker_leave(int status) {
   rg_process_flush_stdout();
   rg_process_end_children();
   rg_process_leave(status);
+}
+
+static void tell(const char *reason) {
+  if (worker.slot) strncpy(worker.slot->crash, reason, RG_CRASH_MAX - 1);
 }
 
 /* Sleeps until the parent writes a byte. The parent gone, there is nobody to work for. Where the
@@ -141,6 +146,55 @@ static void note_start(int64_t now) {
   atomic_store(&worker.slot->cpu_started, worker.pool->wants_cpu ? rg_clock_cpu() : 0);
 }
 
+/* The core of a budget (budget.h). A worker whose run has one holds it from before it claims elements until it sleeps,
+   and not while it waits for a run of its own, so that whoever holds one uses it. */
+
+static int has_work(void) {
+  return !is_over() && rg_queue_admits(worker.pool->control, worker.number) &&
+         rg_queue_length(worker.pool->control) > 0;
+}
+
+__attribute__((noreturn)) static void leave_without_core(int error) {
+  char reason[RG_CRASH_MAX];
+  snprintf(reason, sizeof reason, "it can have no core of the budget: %s", strerror(error));
+  tell(reason);
+  rg_fork_worker_leave(1);
+}
+
+/* Whether elements may be claimed. Nothing is while this waits, so that others can, and no limit counts it. Code that
+   has closed the file has lost the core: the next elements get another worker. */
+static int may_claim(int64_t *now) {
+  if (!worker.pool->cores) return 1;
+  if (!rg_budget_is_whole()) rg_fork_worker_leave(0);
+  if (has_work() && rg_budget_is_due(*now)) {
+    ring_doorbell(*now);
+    rg_budget_give();
+    poll(NULL, 0, rg_budget_politeness());
+  }
+  for (int waited = 0; has_work(); waited = 1) {
+    int has = rg_budget_try();
+    if (has < 0) leave_without_core(errno);
+    if (waited) *now = rg_clock_now();
+    if (has) return 1;
+    if (!waited) ring_doorbell(*now); /* of values that the parent has not been told of */
+    poll(NULL, 0, rg_budget_pause());
+  }
+  return 0;
+}
+
+/* Before this worker sleeps: whether it had one. */
+static int give_core(void) {
+  int had = worker.pool->cores && rg_budget_has();
+  if (worker.pool->cores) rg_budget_give();
+  return had;
+}
+
+/* In the midst of an element, which has slept without it. */
+static void take_core(void) {
+  while (rg_budget_try() == 0) poll(NULL, 0, rg_budget_pause());
+  worker.ended = 0; /* it is not when the next element begins */
+}
+
 /* The next element, from the claim or the queue; -1 when the run is over. Sleeps while there is
    none. */
 static int64_t next_claimed(int64_t now) {
@@ -151,7 +205,7 @@ static int64_t next_claimed(int64_t now) {
     int64_t element = rg_queue_next(worker.slot);
     if (element >= 0) return element;
     if (is_over()) return -1;
-    if (claim_batch(now) > 0) continue;
+    if (may_claim(&now) && claim_batch(now) > 0) continue;
     leave_if_finished(now);
     if (worker.outlives) {
       atomic_store(&worker.slot->left, rg_fork_member_is_clean() ? RG_LEFT_ALONE : RG_LEFT_NOT);
@@ -161,6 +215,7 @@ static int64_t next_claimed(int64_t now) {
     if (is_over() || (rg_queue_admits(control, worker.number) && rg_queue_length(control) > 0)) {
       atomic_store(&worker.slot->waiting, 0); /* it came between the look and the flag */
     } else {
+      give_core();
       sleep_until_woken();
     }
     now = rg_clock_now();
@@ -236,7 +291,9 @@ static void commit(rg_record *header, const void *payload, size_t size) {
       atomic_store(&worker.slot->waiting, 0);
       break;
     }
+    int had = give_core(); /* it has lent it, where what comes from a run of its own is sent on */
     sleep_until_woken();
+    if (had) take_core();
   }
   record->type = header->type;
   record->flags = header->flags;
@@ -526,6 +583,8 @@ static void enter_run(rg_pool *pool, int number, const rg_run_ends *ends) {
   set_streams(ends->writer[RG_STDOUT], ends->writer[RG_STDERR]);
   for (int s = 0; s < RG_STREAMS; s++) worker.reader[s] = ends->reader[s];
   worker.watch = rg_fd_watch(worker.reader, RG_STREAMS);
+  int failed = pool->cores ? rg_budget_join(pool->cores, pool->low) : 0;
+  if (failed) leave_without_core(failed);
 }
 
 static void open_channel(const rg_pool *pool) {
@@ -578,6 +637,7 @@ void rg_fork_member_enter(rg_pool *pool, int number, const rg_run_ends *ends) {
 rg_pool *rg_fork_member_quit(void) {
   rg_pool *pool = worker.pool;
   if (!pool) return NULL;
+  if (pool->cores) rg_budget_leave();
   rg_process_flush_stdout();
   set_streams(-1, -1);
   rg_fork_crash_point(NULL, 0);
@@ -593,13 +653,46 @@ rg_pool *rg_fork_member_quit(void) {
   return pool;
 }
 
-static void tell(const char *reason) {
-  if (worker.slot) strncpy(worker.slot->crash, reason, RG_CRASH_MAX - 1);
-}
-
 /* Tells the session why this worker is about to end. */
 SEXP ffi_fork_worker_tell(SEXP reason) {
   tell(CHAR(Rf_asChar(reason)));
+  return R_NilValue;
+}
+
+/* c(cores, low) of the budget that this worker's run has; 0 cores: none, or this is no worker. */
+SEXP ffi_fork_worker_budget(void) {
+  SEXP result = Rf_allocVector(INTSXP, 2);
+  INTEGER(result)[0] = worker.pool ? worker.pool->cores : 0;
+  INTEGER(result)[1] = worker.pool ? worker.pool->low : 0;
+  return result;
+}
+
+/* A worker is about to wait for a run of its own: others have its core meanwhile, and what it has claimed. FALSE: there
+   is nothing to take again. */
+SEXP ffi_fork_worker_lend(void) {
+  if (!worker.pool || !worker.pool->cores || worker.pid != getpid() || !rg_budget_has()) return Rf_ScalarLogical(0);
+  rg_queue_give_back(worker.pool->control, worker.number);
+  ring_doorbell(rg_clock_now());
+  rg_budget_give();
+  return Rf_ScalarLogical(1);
+}
+
+/* Those who wait are first: who only looks whether its run is over, again and again, would never let that go on. */
+SEXP ffi_fork_worker_yield(void) {
+  poll(NULL, 0, rg_budget_politeness());
+  return R_NilValue;
+}
+
+/* TRUE when this worker has its core again, FALSE if it is to ask again: R may be interrupted in between. */
+SEXP ffi_fork_worker_take(void) {
+  int has = rg_budget_try() != 0;
+  if (!has) poll(NULL, 0, rg_budget_pause());
+  R_CheckUserInterrupt();
+  return Rf_ScalarLogical(has);
+}
+
+SEXP ffi_fork_worker_give(void) {
+  rg_budget_give();
   return R_NilValue;
 }
 

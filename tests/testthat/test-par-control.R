@@ -9,8 +9,8 @@ test_that("the defaults are what the manual says", {
     retry_workers = "same", retry_seed = "same", timeout = Inf, cpu_timeout = Inf, memory = Inf, memory_budget = NULL,
     seed = TRUE, stdout = "relay", stderr = "relay", messages = "relay", warnings = "relay",
     conditions = "relay", max_conditions = 1000L, dump = "partial", dump_file = NULL, progress = NULL,
-    batch = NULL, priority = NULL, threads = NULL, shm = TRUE, shm_min = 64000, share_min = 1e6, copy = FALSE,
-    no_workers = "stop", checkpoint = NULL
+    batch = NULL, priority = NULL, threads = NULL, core_budget = NULL, core_priority = "normal", shm = TRUE,
+    shm_min = 64000, share_min = 1e6, copy = FALSE, no_workers = "stop", checkpoint = NULL
   ))
 })
 
@@ -57,6 +57,9 @@ test_that("every argument is checked by name", {
     par_control(batch = 0)
     par_control(priority = "first")
     par_control(threads = 1.5)
+    par_control(core_budget = 0)
+    par_control(core_budget = "all")
+    par_control(core_priority = "high")
     par_control(shm = "no")
     par_control(shm_min = -1)
     par_control(copy = NULL)
