@@ -8,6 +8,7 @@ captured_names <- function(code, env, own = character()) {
   if (!is.call(code)) {
     return(character())
   }
+  code <- bare_code(code)
   if (identical(code[[1L]], quote(`function`))) {
     return(captured_names(code[[3L]], env, c(own, names(code[[2L]]))))
   }
@@ -20,7 +21,7 @@ captured_names <- function(code, env, own = character()) {
   } else if ("..." %in% names && is_masking(code[[1L]], env)) {
     "..."
   }
-  unique(c(setdiff(taken, own), unlist(lapply(as.list(code), captured_names, env, own))))
+  unique(c(setdiff(taken, own), unlist(lapply(code_parts(code), captured_names, env, own))))
 }
 
 # {{ name }}
@@ -52,10 +53,15 @@ masking <- c("dplyr", "tidyr", "tidyselect", "tibble", "ggplot2", "dbplyr", "dtp
 
 # Whether captured_names() of code may be any, wherever it is.
 may_capture <- function(code) {
-  is.call(code) && (is_embraced(code) || takes_code_of(code) || any(vapply(as.list(code)[-1L], is_dots_symbol, NA)) ||
-    any(vapply(as.list(code), may_capture, NA)))
+  if (!is.call(code)) {
+    return(FALSE)
+  }
+  code <- bare_code(code)
+  parts <- code_parts(code)
+  is_embraced(code) || takes_code_of(code) || any(vapply(parts, is_dots_symbol, NA)) ||
+    any(vapply(parts, may_capture, NA))
 }
 
 is_dots_symbol <- function(x) identical(x, quote(...))
 
-call_operands <- function(code) Filter(Negate(is_empty_argument), as.list(code)[-1L])
+call_operands <- function(code) code_parts(code)[-1L]

@@ -46,6 +46,7 @@ analyses_most <- 200L
 # symbols in it, whatever they are there for; whether it looks variables up by their names, whether it looks into `...`,
 # and whether it may take arguments as code.
 globals_analyse <- function(x, env) {
+  if (is.language(x)) x <- bare_code(x)
   # Formulas of R's data sets are of an environment from which not even `function` is found.
   if (!exists("function", envir = env)) env <- baseenv()
   # It warns of `...` in a function that has got it from one around it.
@@ -91,14 +92,14 @@ text_visit <- function(parts, text, head = "") {
   for (i in seq_along(parts)) {
     if (typeof(parts[[i]]) == "character") {
       text_note(parts[[i]], text, head)
-    } else if (is.call(parts[[i]]) && length(parts[[i]]) > 1L) {
-      to <- parts[[i]][[1L]]
+    } else if (is.call(parts[[i]]) && length(bare_code(parts[[i]])) > 1L) {
+      to <- bare_code(parts[[i]])[[1L]]
       if (is.call(to) && length(to) == 3L) to <- to[[3L]] # base::get
       to <- if (is.name(to)) as.character(to) else ""
       inner <- if (to == "c" && head != "") head else if (to %in% c(takes_name, takes_code)) to else ""
-      text_visit(as.list(parts[[i]]), text, inner)
+      text_visit(code_parts(parts[[i]]), text, inner)
     } else if (typeof(parts[[i]]) %in% c("pairlist", "expression")) {
-      text_visit(as.list(parts[[i]]), text)
+      text_visit(code_parts(parts[[i]]), text)
     }
   }
 }

@@ -124,12 +124,12 @@ may_leave <- function(promise) {
 # Names of the functions that code calls itself, not in the body of a function that it makes, nor what ends only a loop of
 # its own.
 names_called <- function(code) {
+  code <- bare_code(code)
   if (!is.call(code) || identical(code[[1L]], quote(`function`)) || identical(code[[1L]], quote(quote))) {
     return(character())
   }
   head <- code[[1L]]
-  parts <- as.list(code)
-  parts <- parts[!vapply(parts, is_empty_argument, NA)]
+  parts <- code_parts(code)
   names <- c(
     if (is.symbol(head)) as.character(head), if (is_qualified(head)) as.character(head[[3L]]),
     unlist(lapply(parts, names_called))

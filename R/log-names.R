@@ -237,9 +237,14 @@ names_forms <- list(
 
 # The parts of a call, of arguments or of an expression, without those that are empty.
 code_parts <- function(x) {
-  if (is.object(x)) attributes(x) <- NULL
-  parts <- unname(as.list(x))
+  parts <- unname(as.list(bare_code(x)))
   parts[!vapply(parts, is_empty_argument, NA)]
+}
+
+# Code of a class, such as a formula, may have methods of `[`, `[[`, as.list() and more with ideas of their own.
+bare_code <- function(x) {
+  if (is.object(x)) attributes(x) <- NULL
+  x
 }
 
 # All symbols in code, and what they are without two dots. all.names() does not look into the arguments of functions in

@@ -10,6 +10,7 @@ is_pure <- function(code, env) {
   if (!is.call(code)) {
     return(TRUE)
   }
+  code <- bare_code(code)
   if (!is_call_of(code, pure_functions)) {
     return(FALSE)
   }

@@ -424,6 +424,28 @@ test_that("an argument that is taken as code is code in every worker, with what 
   expect_length(unique(other(runif(1))), 1L)
 })
 
+test_that("code of a class with methods of its own is looked into as code", {
+  for (generic in c("[", "[[", "as.list", "length", "unique", "$")) {
+    registerS3method(generic, "rg_code", function(x, ...) stop("not to be called"), envir = baseenv())
+  }
+  withr::defer(rm(list = paste0(c("[", "[[", "as.list", "length", "unique", "$"), ".rg_code"),
+    envir = get(".__S3MethodsTable__.", baseenv())))
+  k <- 2
+  code <- structure(quote(k + (function(j, ...) sum(j, ...))(1)), class = "rg_code")
+  mask <- list2env(list(`~` = function(...) stop("another one"), y = c(1, 3, 2, 5), x = 1:4), parent = globalenv())
+  fit <- evalq(stats::lm(stats::as.formula("y ~ x", environment())), list2env(list(y = c(1, 3, 2, 5), x = 1:4)))
+  environment(fit$terms) <- mask
+  f <- function(X, late, ..., on) {
+    par_lapply(X, function(x) if (inherits(x, "lm")) stats::AIC(x) + late else eval(unclass(x)) + late,
+      .on = on, .control = settings)
+  }
+  got <- on_all(function(on) {
+    list(f(list(code, code), length(1:3), on = on), f(list(fit), sqrt(4) + length(fit), fit, on = on), f(list(fit), 1, on = on))
+  })
+  expected <- list(list(6, 6), list(stats::AIC(fit) + 2 + length(fit)), list(stats::AIC(fit) + 1))
+  for (name in names(got)) expect_equal(got[[name]], expected, label = name)
+})
+
 test_that("an argument that may fail, or leaves a loop of its own, is evaluated once", {
   withr::local_preserve_seed()
   by <- function(v) par_sapply(1:4, function(i) v, .on = 2, .control = settings)
