@@ -105,7 +105,8 @@ status_in_place <- function() {
     lines <- status_text(seen, if (size[[1L]] > 4L) size[[1L]] - 1L else Inf)
     lines <- as.character(cli::ansi_substr(lines, 1L, (if (size[[2L]] > 0L) size[[2L]] else 80L) - 1L))
     up <- if (drawn > 0L) sprintf("\033[%dA", drawn) else ""
-    cat("\r", up, paste0(lines, "\033[K\n"), "\033[J", sep = "")
+    # As one string: Ctrl-C is heard between those that cat() is given, and would leave a part of a table.
+    cat(paste0("\r", up, paste0(lines, "\033[K\n", collapse = ""), "\033[J"))
     flush(stdout())
     drawn <<- length(lines)
   }

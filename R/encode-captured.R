@@ -2,18 +2,22 @@
 # a function of a package that evaluates its arguments in data. Whoever takes them evaluates them, each time anew, and
 # would take what has been evaluated for a value.
 
-# Their names, of those that are no arguments of functions within; `code` is that of a function as as_language() gives
-# it, or other code, from `env`.
-captured_names <- function(code, env, own = character()) {
+# Their names, of those that are not the function's own; `x` is a function or other code, from `env`.
+captured_names <- function(x, env) {
+  captured_in(as_language(x), env, if (is.function(x)) names(formals(x)))
+}
+
+# `own`: arguments of the functions that `code` stands in.
+captured_in <- function(code, env, own) {
   if (!is.call(code)) {
     return(character())
   }
   code <- bare_code(code)
-  if (identical(code[[1L]], quote(`function`))) {
-    return(captured_names(code[[3L]], env, c(own, names(code[[2L]]))))
+  if (is_call_of(code, "function")) {
+    return(captured_in(code[[3L]], env, c(own, names(code[[2L]]))))
   }
-  parts <- call_operands(code)
-  names <- vapply(parts[vapply(parts, is.symbol, NA)], as.character, "")
+  parts <- code_parts(code)
+  names <- vapply(Filter(is.symbol, parts[-1L]), as.character, "")
   taken <- if (is_embraced(code)) {
     as.character(code[[2L]][[2L]])
   } else if (takes_code_of(code)) {
@@ -21,18 +25,18 @@ captured_names <- function(code, env, own = character()) {
   } else if ("..." %in% names && is_masking(code[[1L]], env)) {
     "..."
   }
-  unique(c(setdiff(taken, own), unlist(lapply(code_parts(code), captured_names, env, own))))
+  unique(c(setdiff(taken, own), unlist(lapply(parts, captured_in, env, own))))
 }
 
 # {{ name }}
 is_embraced <- function(code) {
-  is_braces <- function(x) is.call(x) && length(x) == 2L && identical(x[[1L]], quote(`{`))
+  is_braces <- function(x) is.call(x) && length(x) == 2L && is_call_of(x, "{")
   is_braces(code) && is_braces(code[[2L]]) && is.symbol(code[[2L]][[2L]])
 }
 
+# By name or as package::name.
 takes_code_of <- function(code) {
-  head <- if (is_qualified(code[[1L]])) code[[1L]][[3L]] else code[[1L]]
-  is.symbol(head) && as.character(head) %in% code_takers
+  if (is_qualified(code[[1L]])) as.character(code[[1L]][[3L]]) %in% code_takers else is_call_of(code, code_takers)
 }
 
 code_takers <- c(
@@ -54,14 +58,8 @@ masking <- c("dplyr", "tidyr", "tidyselect", "tibble", "ggplot2", "dbplyr", "dtp
 # Whether captured_names() of code may be any, wherever it is.
 may_capture <- function(code) {
   if (!is.call(code)) {
-    return(FALSE)
+    return(identical(code, quote(...)))
   }
   code <- bare_code(code)
-  parts <- code_parts(code)
-  is_embraced(code) || takes_code_of(code) || any(vapply(parts, is_dots_symbol, NA)) ||
-    any(vapply(parts, may_capture, NA))
+  is_embraced(code) || takes_code_of(code) || any(vapply(code_parts(code), may_capture, NA))
 }
-
-is_dots_symbol <- function(x) identical(x, quote(...))
-
-call_operands <- function(code) code_parts(code)[-1L]

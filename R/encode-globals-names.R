@@ -58,7 +58,7 @@ globals_analyse <- function(x, env) {
   names <- unique(c(find("ordered"), setdiff(find("conservative"), always_assigned(x))))
   text <- new.env(parent = emptyenv())
   text$names <- text$strings <- character()
-  if (is.function(x)) text_visit(as.list(formals(x)), text)
+  if (is.function(x)) text_visit(code_parts(formals(x)), text)
   text_visit(list(if (is.function(x)) body(x) else x), text)
   symbols <- setdiff(all.names(as_language(x), unique = TRUE), "")
   names <- unique(c(names, text$names, undotted(symbols)))
@@ -89,17 +89,18 @@ takes_code <- c("parse", "str2lang", "str2expression")
 
 # The strings in code: names of variables and pieces of code where they are given to such a function.
 text_visit <- function(parts, text, head = "") {
-  for (i in seq_along(parts)) {
-    if (typeof(parts[[i]]) == "character") {
-      text_note(parts[[i]], text, head)
-    } else if (is.call(parts[[i]]) && length(bare_code(parts[[i]])) > 1L) {
-      to <- bare_code(parts[[i]])[[1L]]
+  for (part in parts) {
+    part <- bare_code(part)
+    if (typeof(part) == "character") {
+      text_note(part, text, head)
+    } else if (is.call(part) && length(part) > 1L) {
+      to <- part[[1L]]
       if (is.call(to) && length(to) == 3L) to <- to[[3L]] # base::get
       to <- if (is.name(to)) as.character(to) else ""
       inner <- if (to == "c" && head != "") head else if (to %in% c(takes_name, takes_code)) to else ""
-      text_visit(code_parts(parts[[i]]), text, inner)
-    } else if (typeof(parts[[i]]) %in% c("pairlist", "expression")) {
-      text_visit(code_parts(parts[[i]]), text)
+      text_visit(code_parts(part), text, inner)
+    } else if (typeof(part) %in% c("pairlist", "expression")) {
+      text_visit(code_parts(part), text)
     }
   }
 }

@@ -13,7 +13,7 @@ globals_scan <- function(found, x, env) {
     return(invisible())
   }
   used <- globals_names(x, env)
-  captured <- if (used$captures) captured_names(as_language(x), env)
+  captured <- if (used$captures) captured_names(x, env)
   for (name in used$names) globals_add(found, name, env, name %in% captured)
   # What is not certainly the code's own, and stands for something of the session.
   known <- names_of(x)
@@ -125,7 +125,7 @@ may_leave <- function(promise) {
 # its own.
 names_called <- function(code) {
   code <- bare_code(code)
-  if (!is.call(code) || identical(code[[1L]], quote(`function`)) || identical(code[[1L]], quote(quote))) {
+  if (!is.call(code) || is_call_of(code, c("function", "quote"))) {
     return(character())
   }
   head <- code[[1L]]
@@ -134,8 +134,7 @@ names_called <- function(code) {
     if (is.symbol(head)) as.character(head), if (is_qualified(head)) as.character(head[[3L]]),
     unlist(lapply(parts, names_called))
   )
-  is_loop <- is.symbol(head) && as.character(head) %in% c("for", "while", "repeat")
-  if (is_loop) setdiff(names, c("break", "next")) else names
+  if (is_call_of(code, c("for", "while", "repeat"))) setdiff(names, c("break", "next")) else names
 }
 
 is_qualified <- function(x) is.call(x) && length(x) == 3L && as.character(x[[1L]])[[1L]] %in% c("::", ":::")

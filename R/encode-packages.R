@@ -22,7 +22,7 @@ loaded_packages <- function() {
     the$loaded <- list(
       spaces = spaces, paths = paths, name = names, library = library, version = version,
       astray = nzchar(library) & library != vapply(names, library_for, "", paths),
-      stamp = stamps_seen(spaces, the$loaded, package_stamps(names, library))
+      stamp = stamps_seen(names, spaces, the$loaded, package_stamps(names, library))
     )
   }
   the$loaded
@@ -32,10 +32,10 @@ loaded_packages <- function() {
 package_stamps <- function(names, library) as.numeric(file.mtime(file.path(library, names, "Meta", "package.rds")))
 
 # `now`, but what was noted in `before` for namespaces that are still the very same.
-stamps_seen <- function(spaces, before, now) {
-  for (k in seq_along(spaces)) {
-    at <- match(TRUE, vapply(before$spaces, identical, NA, spaces[[k]]))
-    if (!is.na(at)) now[[k]] <- before$stamp[[at]]
+stamps_seen <- function(names, spaces, before, now) {
+  at <- match(names, before$name)
+  for (k in which(!is.na(at))) {
+    if (identical(spaces[[k]], before$spaces[[at[[k]]]])) now[[k]] <- before$stamp[[at[[k]]]]
   }
   now
 }
@@ -91,12 +91,11 @@ packages_ready <- function(needed) {
   for (package in needed$fronts) {
     if (!paste0("package:", package) %in% search()) suppressPackageStartupMessages(attachNamespace(package))
   }
-  unlist(lapply(each, package_note), recursive = FALSE)
+  unlist(lapply(each, package_note, loaded_packages()), recursive = FALSE)
 }
 
-package_note <- function(package) {
+package_note <- function(package, loaded) {
   found <- package_version_here(package)
-  loaded <- loaded_packages()
   renewed <- are_renewed(loaded, match(package$name, loaded$name))
   if (package_differs(package, found, renewed)) {
     is_same <- !is.na(found) && is_version(found, package$version)

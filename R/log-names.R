@@ -247,6 +247,9 @@ bare_code <- function(x) {
   x
 }
 
+# Whether a call, of no class, is one of a function that it has by one of these names.
+is_call_of <- function(code, names) is.symbol(code[[1L]]) && as.character(code[[1L]]) %in% names
+
 # All symbols in code, and what they are without two dots. all.names() does not look into the arguments of functions in
 # code.
 code_symbols <- function(x) {

@@ -13,7 +13,7 @@
 force_around <- function(FUN, others, frame = if (is_closure(FUN)) environment(FUN) else globalenv()) {
   look <- list2env(list(
     given = list(FUN, others), seen = numeric(), left = around_most, codes = list(), words = character(),
-    homes = list(), frames = list(), addresses = numeric(), objects = logical(), tried = list(), captured = 0L
+    sources = list(), frames = list(), addresses = numeric(), objects = logical(), tried = list()
   ), parent = emptyenv())
   with_calls({
     around_follow(look, around_code(look, look$given, frame))
@@ -54,7 +54,7 @@ around_step <- function(look, at) {
     return(NULL)
   }
   look$codes <- c(look$codes, list(as_language(at$code)))
-  look$homes <- c(look$homes, list(frame))
+  look$sources <- c(look$sources, list(list(x = at$code, env = frame)))
   around_frames(look, frame, code_words(at$code))
 }
 
@@ -117,7 +117,7 @@ active_functions <- function(frame, names) {
 }
 
 around_place <- function(look, frame) {
-  address <- .Call(ffi_encode_code, list(frame), 1)$address
+  address <- address_of(frame)
   place <- match(address, look$addresses)
   if (is.na(place)) {
     place <- length(look$frames) + 1L
@@ -128,6 +128,8 @@ around_place <- function(look, frame) {
   }
   place
 }
+
+address_of <- function(frame) .Call(ffi_encode_code, list(frame), 1)$address
 
 # What is still to be evaluated: list(place, names) for frames, "..." for what stands there. Of what is held by a frame
 # whose function has ended, all is, if the frame is a value: there is no name that it must be found by.
@@ -159,13 +161,15 @@ around_captured <- function(look) {
   if (!isNamespaceLoaded("rlang")) {
     return(invisible())
   }
-  for (k in setdiff(seq_along(look$codes), seq_len(look$captured))) {
-    for (name in captured_names(look$codes[[k]], look$homes[[k]])) {
-      place <- match(.Call(ffi_encode_code, list(find_home(name, look$homes[[k]])), 1)$address, look$addresses)
-      if (!is.na(place)) look$tried[[place]] <- union(look$tried[[place]], name)
+  for (source in look$sources) {
+    for (name in captured_names(source$x, source$env)) {
+      # None for the name of a column.
+      for (place in which(look$addresses %in% address_of(find_home(name, source$env)))) {
+        look$tried[[place]] <- union(look$tried[[place]], name)
+      }
     }
   }
-  look$captured <- length(look$codes)
+  look$sources <- list()
 }
 
 # Which of these names code names, or text, in all that has been found.
@@ -197,8 +201,7 @@ around_force <- function(look, at) {
   delayed <- taken[[1L]] == variable_delayed # still: one may use another
   .Call(ffi_variables_drop, taken)
   for (k in which(delayed)) {
-    found <- c(found, around_promise(promises[[k]], get(names[[k]], envir = frame, inherits = FALSE)))
-    renew_promise(frame, names[[k]], promises[[k]])
+    found <- c(found, around_promise(promises[[k]], around_value(frame, names[[k]], promises[[k]])))
   }
   c(found, around_values(look, frame, names[variable_kinds(frame, names) != variable_delayed]))
 }
@@ -212,13 +215,15 @@ around_promise <- function(promise, value) {
   NULL
 }
 
-# One that has failed fails anew where it is used, without R's warning that it is begun again. A default is left as it
-# is: missing() would not know it any more.
-renew_promise <- function(frame, name, promise) {
-  is_left <- variable_kinds(frame, name) == variable_delayed && !bindingIsLocked(name, frame)
-  if (is_left && !or_else(eval(call("missing", as.name(name)), frame), TRUE)) {
+# Of a promise. One that fails does so anew where it is used, without R's warning that it is begun again. A default is
+# left as it is: missing() would not know it any more.
+around_value <- function(frame, name, promise) {
+  is_had <- FALSE
+  on.exit(if (!is_had && !bindingIsLocked(name, frame) && !or_else(eval(call("missing", as.name(name)), frame), TRUE)) {
     do.call(delayedAssign, list(name, promise[[1L]], promise[[2L]], frame))
-  }
+  })
+  get(name, envir = frame, inherits = FALSE)
+  is_had <- TRUE
 }
 
 around_pure <- function(code, env) list(list(code = call("(", code), frame = env))

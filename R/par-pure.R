@@ -18,7 +18,7 @@ is_pure <- function(code, env) {
   has_base_functions(base, env) && if (is_call_of(code, picking)) {
     is_pure_pick(code, env)
   } else {
-    all(vapply(call_operands(code), is_plain_operand, NA, env = env))
+    all(vapply(code_parts(code)[-1L], is_plain_operand, NA, env = env))
   }
 }
 
@@ -86,7 +86,7 @@ plain_classes <- c(
 # Of `$`, `[[` and `@`: from what is plain, or by its name from an environment that has no methods, as an R6 object has
 # none.
 is_pure_pick <- function(code, env) {
-  if (identical(code[[1L]], quote(`[[`)) && !all(vapply(call_operands(code)[-1L], is_plain_operand, NA, env = env))) {
+  if (is_call_of(code, "[[") && !all(vapply(code_parts(code)[-(1:2)], is_plain_operand, NA, env = env))) {
     return(FALSE)
   }
   from <- value_known(code[[2L]], env)
@@ -113,8 +113,6 @@ value_known <- function(code, env) {
   x <- from[[1L]]
   if (is.environment(x)) variable_known(named, x) else if (is.list(x) && named %in% names(x)) list(.subset2(x, named))
 }
-
-is_call_of <- function(code, names) is.symbol(code[[1L]]) && as.character(code[[1L]]) %in% names
 
 # Of an environment.
 variable_known <- function(name, env) {

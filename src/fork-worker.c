@@ -544,6 +544,7 @@ static void begin_process(uint64_t tag, const rg_pool *own) {
   for (int s = 0; s < RG_STREAMS; s++) worker.reader[s] = -1;
   setpgid(0, 0);
   rg_process_adopt();
+  rg_memory_end_before_parent();
   set_mark(tag);
   rg_fork_pool_forget_all(own);
   rg_server_forget_all();

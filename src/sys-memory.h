@@ -40,6 +40,10 @@ int64_t rg_memory_peak(pid_t pid);
    collects it. Where the system does not do that, nothing. */
 void rg_memory_forget_peak(void);
 
+/* From now on the OOM killer ends the calling process rather than its parent, or another of the parent's size. Where
+   the system has none, nothing. */
+void rg_memory_end_before_parent(void);
+
 /* Whether any page of a private mapping was written to, so that it is this process's own now;
    -1 unknown. */
 int rg_memory_is_copied(const void *start, int64_t size);

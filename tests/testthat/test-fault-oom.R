@@ -22,6 +22,21 @@ test_that("an element ended by the cgroup's OOM killer says so, and the rest go 
   expect_match(conditionMessage(err), "OOM killer")
 })
 
+test_that("the OOM killer takes a worker rather than the session, and one inside of a worker before that", {
+  skip_unless_linux()
+  got <- fault_run(function() {
+    path <- "/proc/self/oom_score_adj"
+    score <- function() as.integer(readLines(path))
+    control <- par_control(workers = 2L, progress = FALSE)
+    below <- function(i) c(score(), unlist(par_lapply(1:2, function(k) score(), .control = control)))
+    first <- c(score(), par_lapply(1:2, below, .control = control)[[1L]])
+    writeLines("950", path)
+    list(first, par_lapply(1:2, below, .control = control)[[1L]])
+  })$value
+  expect_identical(diff(got[[1L]]), c(100L, 100L, 0L))
+  expect_identical(got[[2L]], c(1000L, 1000L, 1000L))
+})
+
 test_that("a SIGKILL by hand in a cgroup is not called an OOM kill", {
   skip_unless_linux()
   group <- local_cgroup(400 * 2^20)

@@ -2,12 +2,20 @@ detritus <- detritus_snapshot()
 
 settings <- par_control(progress = FALSE, seed = 1L, batch = 1L)
 
+# Where one worker takes all elements nobody would notice that each has a value of its own.
+slowly <- function(...) {
+  list(...)
+  Sys.sleep(0.02)
+}
+
+# Whether elements, on two workers, have one value for all.
+is_one <- function(values) length(unique(values)) == 1L
+
 # The same maps on one worker, on forks and on workers that stand ready.
 on_all <- function(code) lapply(list(one = 1, forks = 2, pool = local_pool(2)), code)
 
 test_that("an argument that nobody has used yet has one value for all elements, that of the session", {
   withr::local_preserve_seed()
-  slowly <- function(i) Sys.sleep(0.02)
   direct <- function(x, verb, ...) verb(1:6, function(i) {
     slowly(i)
     x
@@ -51,7 +59,6 @@ test_that("it is found wherever code leads to it: objects of functions, formulas
   slot <- function(mu) methods::new("rg_around", f = function() mu)
   methods::setClass("rg_around", representation(f = "function"), where = globalenv())
   withr::defer(methods::removeClass("rg_around", where = globalenv()))
-  slowly <- function(i) Sys.sleep(0.02)
   registerS3method("names", "rg_no_names", function(x) NULL)
   cases <- list(
     function(verb, more) {
@@ -186,7 +193,6 @@ test_that("what would leave the functions around the map is not evaluated for it
 
 test_that("it is found where only text, symbols, methods, bindings or options beside it lead to it", {
   withr::local_preserve_seed()
-  slowly <- function() Sys.sleep(0.02)
   wrapper <- function(X, FUN, verb) verb(X, function(i) {
     slowly()
     FUN(i)
@@ -377,11 +383,12 @@ test_that("what gives the same everywhere stays code for functions that take it 
   expect_identical(after(x + 1), 2)
   # What it leads to has one value for all.
   drawn <- function(a) {
-    (function(b, ...) par_sapply(1:4, function(i) b + sum(...), .control = two_workers()))(a * 2, a)
+    (function(b, ...) par_sapply(1:4, function(i) b + sum(...) + length(slowly()), .control = two_workers()))(a * 2, a)
   }
-  expect_length(unique(drawn(runif(1))), 1L)
+  expect_true(is_one(drawn(runif(1))))
   makeActiveBinding("draw", function() runif(1), environment())
-  expect_length(unique((function(b) par_sapply(1:4, function(i) b, .control = two_workers()))(draw)), 1L)
+  by <- function(b) par_sapply(1:4, function(i) b + length(slowly()), .control = two_workers())
+  expect_true(is_one(by(draw)))
 })
 
 test_that("an argument that is taken as code is code in every worker, with what it needs, and after the map", {
@@ -413,15 +420,43 @@ test_that("an argument that is taken as code is code in every worker, with what 
       expect_identical(rlang::quo_get_expr(after), quote(over(identity(x))), info = name)
     }
   }
-  # An argument within of the same name is another one; substitute() takes no less if it has been evaluated.
-  other <- function(v) {
-    inner <- function(v) rlang::enquo(v)
-    par_sapply(1:4, function(i) {
-      inner(i)
-      if (nchar(deparse1(substitute(v))) > 0L) v
-    }, .on = 2, .control = settings)
-  }
-  expect_length(unique(other(runif(1))), 1L)
+  # An argument of that name of another function is another one, wherever that stands; substitute() takes no less if
+  # it has been evaluated; a name of nothing is that of a column.
+  taker <- function(v) rlang::enquo(v)
+  others <- list(
+    beside = function(v) {
+      inner <- function(v) rlang::enquo(v)
+      par_sapply(1:4, function(i) {
+        slowly(inner(i))
+        v
+      }, .on = 2, .control = settings)
+    },
+    within = function(v) {
+      par_sapply(1:4, function(i) {
+        slowly((function(v) rlang::enquo(v))(i))
+        v
+      }, .on = 2, .control = settings)
+    },
+    around = function(v) {
+      par_sapply(1:4, function(i) {
+        slowly(taker(i))
+        v
+      }, .on = 2, .control = settings)
+    },
+    substituted = function(v) {
+      par_sapply(1:4, function(i) {
+        slowly()
+        if (nchar(deparse1(substitute(v))) > 0L) v
+      }, .on = 2, .control = settings)
+    },
+    column = function(v) {
+      par_sapply(1:4, function(i) {
+        slowly(rlang::exprs(rg_column), rlang::quos(rg_column))
+        v
+      }, .on = 2, .control = settings)
+    }
+  )
+  for (name in names(others)) expect_true(is_one(others[[name]](runif(1))), label = name)
 })
 
 test_that("code of a class with methods of its own is looked into as code", {
@@ -448,9 +483,9 @@ test_that("code of a class with methods of its own is looked into as code", {
 
 test_that("an argument that may fail, or leaves a loop of its own, is evaluated once", {
   withr::local_preserve_seed()
-  by <- function(v) par_sapply(1:4, function(i) v, .on = 2, .control = settings)
+  by <- function(v) par_sapply(1:4, function(i) v + length(slowly()), .on = 2, .control = settings)
   default <- function(n, v = if (n > 0) runif(1) else stop("n must be positive")) {
-    par_sapply(seq_len(n), function(i) v, .on = 2, .control = settings)
+    par_sapply(seq_len(n), function(i) v + length(slowly()), .on = 2, .control = settings)
   }
   drawn <- expression(
     by({
@@ -479,9 +514,10 @@ test_that("an argument that may fail, or leaves a loop of its own, is evaluated 
       code <- quote(return(1))
       runif(1)
     }),
+    by(sapply(1, function(k) return(runif(1)))),
     default(4)
   )
-  for (code in drawn) expect_length(unique(eval(code)), 1L)
+  for (code in drawn) expect_true(is_one(eval(code)), label = deparse1(code))
   # What has failed fails where it is used, as for the first time.
   after <- function(x, given) {
     par_sapply(1:2, function(i) if (i > 5) x else i, .on = 2, .control = settings)
@@ -513,7 +549,7 @@ test_that("an argument with a method or an active field in it has one value for 
   held <- list(object = object, field = field, fields = list(field))
   slots <- rg_with(held = held)
   at <- "field"
-  by <- function(v) par_sapply(1:4, function(i) v, .control = two_workers(seed = FALSE))
+  by <- function(v) par_sapply(1:4, function(i) v + length(slowly()), .control = two_workers(seed = FALSE))
   by_other <- function(u) by(u + 1)
   drawn <- list(
     quote(by(object + 1)), quote(by(2 < object)), quote(by(object$k)), quote(by(object[1])), quote(by(mean(object))),
@@ -525,10 +561,10 @@ test_that("an argument with a method or an active field in it has one value for 
   )
   for (code in drawn) {
     set.seed(5)
-    expected <- eval(do.call(substitute, list(code, list(by = function(v) sapply(1:4, function(i) v)))))
+    expected <- eval(do.call(substitute, list(code, list(by = function(v) sapply(1:4, function(i) v + 0)))))
     set.seed(5)
     if (!identical(code[[1L]], quote(by_other))) expect_identical(eval(code), expected, info = deparse(code))
-    expect_length(unique(eval(code)), 1L)
+    expect_true(is_one(eval(code)), label = deparse1(code))
   }
   # These are left for what takes code.
   object <- NULL
@@ -537,9 +573,11 @@ test_that("an argument with a method or an active field in it has one value for 
   table <- data.frame(least = 2)
   day <- as.Date("2024-01-01")
   x <- 9
+  tidy <- function(data, ...) lapply(rlang::enquos(...), rlang::eval_tidy, data = data)
+  environment(tidy) <- asNamespace("stats") # of a package that is not known for that
   on_columns <- function(...) {
     data <- data.frame(x = 1:3, when = as.Date("2024-01-01") + 0:2)
-    par_lapply(1, function(i) lapply(rlang::enquos(...), rlang::eval_tidy, data = data), .control = two_workers())[[1L]]
+    par_lapply(1, function(i) tidy(data, ...), .control = two_workers())[[1L]]
   }
   got <- on_columns(
     x > options$least, x > options[["least"]], x > r6$least, x > table$least[1], when > day, x > length(options),
