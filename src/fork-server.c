@@ -233,11 +233,13 @@ rg_stand *rg_stand_borrow(SEXP pointer) {
 
 void rg_stand_hold(rg_stand *stand) { stand->holders++; }
 
+static const rg_member no_worker = {.pidfd = -1, .line = -1};
+
 void rg_stand_forget(rg_stand *stand, int m) {
   rg_member *member = &stand->members[m];
   rg_fd_close(&member->line);
   rg_fd_close(&member->pidfd);
-  *member = (rg_member){.pidfd = -1, .line = -1};
+  *member = no_worker;
 }
 
 int rg_stand_collect(rg_stand *stand, int m, rg_process_end *end) {
@@ -341,7 +343,7 @@ SEXP ffi_fork_stand_new(SEXP server_pointer, SEXP size) {
   stand->tag = rg_random_tag();
   stand->size = Rf_asInteger(size);
   stand->members = members;
-  for (int m = 0; m < stand->size; m++) rg_stand_forget(stand, m);
+  for (int m = 0; m < stand->size; m++) members[m] = no_worker;
   stand->server = server;
   server->holders++;
   stand->holders = 1;

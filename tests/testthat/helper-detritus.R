@@ -103,6 +103,7 @@ detritus_options <- function() {
 
 detritus_session <- function() {
   list(
+    `standard stream` = as.list(detritus_fds()[c("0", "1", "2")]),
     option = detritus_options(),
     `environment variable` = as.list(Sys.getenv()),
     locale = list(all = Sys.getlocale()),
