@@ -61,6 +61,31 @@ abort_files <- function(requested) {
   ))
 }
 
+# Called from C when shared memory cannot be mapped: each shared vector, and each array, is a mapping of its own. There
+# may be as many as there may be, or the system has another reason, such as the limit of the address space.
+# Mappings that the process has in `all` and for shared memory, up to how many it makes `most` and may have, `limit`.
+abort_maps <- function(requested, ours, all, most, limit) {
+  many <- isTRUE(all >= most)
+  message <- sprintf(
+    paste("cannot map %s of shared memory: this process has %s mappings, %s of them for shared memory,", if (many) {
+      paste(
+        "and the system allows it %s (vm.max_map_count), a quarter of which is left to all else. Each shared vector",
+        "takes one: share larger ones only, by a larger `min`, in maps `share_min`, put many small ones into one, or",
+        "drop objects that `shm_info()` lists. `sysctl vm.max_map_count` raises the limit."
+      )
+    } else {
+      paste(
+        "where the system allows it %s (vm.max_map_count), but it has no memory or addresses left for another one:",
+        "`ulimit -v` in the shell that starts R shows the limit of its addresses."
+      )
+    }),
+    format_bytes(requested), format_count(all), format_count(ours), format_count(limit)
+  )
+  signal_error(new_error(
+    "regatta_error_memory", message, requested = as.double(requested), available = NA_real_
+  ))
+}
+
 # Called from C when the descriptor of shared memory is not open any more, or on something else.
 abort_descriptor <- function(requested) {
   message <- sprintf(paste(

@@ -127,7 +127,8 @@ is_signaller <- function(call, home) {
     "stop", "warning", ".handleSimpleError", ".signalSimpleWarning", "signalCondition",
     "withRestarts", "withOneRestart", "doWithOneRestart",
     "abort", "signal_abort", "cnd_signal", "cli_abort", "signal_error", "abort_argument",
-    "abort_memory", "abort_file_size", "abort_descriptor", "abort_overwritten", "no_console"
+    "abort_memory", "abort_file_size", "abort_files", "abort_maps", "abort_descriptor", "abort_overwritten",
+    "no_console"
   )
   home %in% c("base", "rlang", "cli", "regatta") && call_name(call) %in% names
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "sys-fd.h"
+#include "sys-map.h"
 
 enum { BUCKETS = 1024 };
 
@@ -48,7 +49,7 @@ rg_block *rg_block_open(rg_arena *arena, rg_span span) {
     block->references++;
     return block;
   }
-  if (blocks >= RG_BLOCK_MAX) {
+  if (blocks >= RG_BLOCK_MAX || !rg_map_has_room()) {
     errno = ENOMEM;
     return NULL;
   }

@@ -18,7 +18,7 @@ typedef struct rg_block {
   struct rg_block *next;
 } rg_block;
 
-/* More mappings than this are refused: the system allows some 65,000 in a process. */
+/* More blocks than this are refused, also where there is room for more mappings (sys-map.h): each is one. */
 enum { RG_BLOCK_MAX = 16384 };
 
 /* The block on `span`, mapped if it is not yet, with one reference more; NULL with errno

@@ -7,12 +7,9 @@
 #include <unistd.h>
 
 #include "sys-fd.h"
+#include "sys-map.h"
 #include "sys-memory.h"
 #include "sys-random.h"
-
-#ifndef MAP_NORESERVE
-#define MAP_NORESERVE 0
-#endif
 
 int64_t rg_arena_page(void) {
   static int64_t page = 0;
@@ -216,12 +213,10 @@ int64_t rg_arena_size(const rg_arena *arena) {
 }
 
 void *rg_arena_map(rg_arena *arena, rg_span span) {
-  void *address = mmap(NULL, (size_t)span.size, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_NORESERVE, own_fd(arena), (off_t)span.offset);
-  return address == MAP_FAILED ? NULL : address;
+  return rg_map_new(own_fd(arena), span.offset, span.size, RG_MAP_PRIVATE);
 }
 
-void rg_arena_unmap(void *address, rg_span span) { munmap(address, (size_t)span.size); }
+void rg_arena_unmap(void *address, rg_span span) { rg_map_drop(address, span.size); }
 
 static int put_free(rg_arena *arena, rg_span span) {
   rg_arena_shared *shared = arena->shared;

@@ -286,9 +286,20 @@ void rg_encode_abort_files(int64_t requested) {
   UNPROTECT(1);
 }
 
+static SEXP number(int64_t n) { return Rf_ScalarReal(n < 0 || n == INT64_MAX ? NA_REAL : (double)n); }
+
+void rg_encode_abort_maps(int64_t requested, rg_map_counts counts) {
+  SEXP size = PROTECT(number(requested)), ours = PROTECT(number(counts.ours)), all = PROTECT(number(counts.all));
+  SEXP most = PROTECT(number(counts.most)), limit = PROTECT(number(counts.limit));
+  rg_call_r("abort_maps", 5, size, ours, all, most, limit);
+  UNPROTECT(5);
+}
+
 int rg_encode_may_try_again(rg_region_status status) {
-  if (status != RG_REGION_FULL && !(status == RG_REGION_SYSTEM && errno == EMFILE)) return 0;
+  int full = status == RG_REGION_FULL || status == RG_REGION_MAPS;
+  if (!full && !(status == RG_REGION_SYSTEM && errno == EMFILE)) return 0;
   R_gc();
+  rg_map_look();
   return 1;
 }
 
@@ -326,5 +337,6 @@ void rg_encode_full(rg_arena_status status, rg_arena_need need, int in_run) {
 void rg_encode_check(rg_region_status status, int64_t requested, int64_t available) {
   const rg_arena_need need = {requested, available};
   if (status == RG_REGION_OK) return;
+  if (status == RG_REGION_MAPS) rg_encode_abort_maps(requested, rg_map_count());
   rg_encode_full(status == RG_REGION_FULL ? RG_ARENA_FULL : RG_ARENA_SYSTEM, need, 0);
 }

@@ -6,6 +6,7 @@
 #include "arena.h"
 #include "buffer.h"
 #include "shm-view.h"
+#include "sys-map.h"
 
 /*
  * Values as bytes. The first byte says which form follows:
@@ -51,15 +52,17 @@ void rg_encode_full(rg_arena_status status, rg_arena_need need, int in_run);
 /* The same for a region, unless all is well. */
 void rg_encode_check(rg_region_status status, int64_t requested, int64_t available);
 
-/* Whether something may succeed now that has not: room, or a descriptor, may have been in vectors that nobody uses any
-   more and that R had not collected. */
+/* Whether something may succeed now that has not: room, a descriptor or a mapping may have been in vectors that nobody
+   uses any more and that R had not collected. */
 int rg_encode_may_try_again(rg_region_status status);
 
 /* rg_region_begin(), for vectors of which the first has `size` bytes. */
 rg_region *rg_encode_begin_region(int64_t size);
 
-/* The error of a process that may open no more files. */
+/* The errors of a process that may open no more files, and of one that has no room for more mappings of
+   shared memory: `counts` as they were when that was found. */
 void rg_encode_abort_files(int64_t requested);
+void rg_encode_abort_maps(int64_t requested, rg_map_counts counts);
 
 /* Whether each of these environments has the variables of its pairlist in `known`, with the very values of that, and no
    others. */

@@ -253,6 +253,7 @@ static SEXP decode_stored(rg_pool *pool, const void *payload) {
   memcpy(&call.stored, payload, sizeof call.stored);
   call.bytes = rg_arena_map(pool->arena, call.stored.span);
   if (!call.bytes) {
+    if (errno == ENOMEM) rg_encode_abort_maps(call.stored.size, rg_map_count());
     Rf_error("cannot map a result of %.0f bytes: %s", (double)call.stored.size, strerror(errno));
   }
   return R_ExecWithCleanup(read_stored, &call, drop_stored, &call);

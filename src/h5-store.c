@@ -10,10 +10,8 @@ static rg_h5_memory *store_create(int64_t size, int64_t limit, char **data) {
   rg_region *region = NULL;
   int64_t available = 0;
   rg_region_status status = rg_region_create(size, limit, &region, &available);
-  if (status == RG_REGION_FULL) {
-    R_gc(); /* room may lie in a cache that nobody uses any more */
-    status = rg_region_create(size, limit, &region, &available);
-  }
+  /* Room may lie in a cache that nobody uses any more. */
+  if (rg_encode_may_try_again(status)) status = rg_region_create(size, limit, &region, &available);
   rg_encode_check(status, size, available);
   *data = region->data;
   return region;

@@ -12,6 +12,7 @@
 #include "shm-vector.h"
 #include "shm-view.h"
 #include "sys-fd.h"
+#include "sys-map.h"
 
 static const char *name_of(SEXP name) { return Rf_translateChar(STRING_ELT(name, 0)); }
 
@@ -123,7 +124,7 @@ static SEXP read_copy(int fd, SEXPTYPE type, R_xlen_t length, size_t size) {
    serialisation is that of an ordinary one: the object has no name any more. */
 static SEXP map_private(int fd, SEXPTYPE type, R_xlen_t length, size_t size) {
   SEXP pointer = rg_shm_view_of_file(fd, (int64_t)size, length);
-  if (!pointer) return failure("mmap", errno);
+  if (!pointer) return errno == ENOMEM ? read_copy(fd, type, length, size) : failure("mmap", errno);
   PROTECT(pointer);
   SEXP x = rg_shm_vector_new(pointer, type);
   UNPROTECT(1);
@@ -141,7 +142,7 @@ typedef struct {
 static SEXP read_run(void *data) {
   read_call *call = data;
   /* macOS cannot map such objects privately, and does not say who has them open. */
-  if (call->copy || call->size == 0 || !rg_posix_name_is_alone(call->fd)) {
+  if (call->copy || call->size == 0 || !rg_map_has_room() || !rg_posix_name_is_alone(call->fd)) {
     return read_copy(call->fd, call->type, call->length, call->size);
   }
   return map_private(call->fd, call->type, call->length, call->size);

@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "sys-fd.h"
+#include "sys-map.h"
 #include "sys-memory.h"
 #include "sys-random.h"
 
@@ -55,9 +55,11 @@ static void fill_key(rg_region *region, const struct stat *status, uint64_t tag,
                                 .size = size};
 }
 
-static char *map_shared(int fd, int64_t size) {
-  void *data = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)page_size());
-  return data == MAP_FAILED ? NULL : data;
+/* Of one that is written in place. */
+static rg_region_status map_shared(rg_region *region, int64_t size) {
+  if (rg_map_has_room()) region->data = rg_map_new(region->fd, page_size(), size, RG_MAP_SHARED);
+  if (region->data) return RG_REGION_OK;
+  return errno == ENOMEM ? RG_REGION_MAPS : RG_REGION_SYSTEM;
 }
 
 /* The region's descriptor; -1 if the number is not its own any more, so that the call of the system
@@ -68,9 +70,7 @@ static int own_fd(const rg_region *region) {
 }
 
 char *rg_region_map(const rg_region *region, int64_t offset, int64_t size) {
-  void *data = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
-                    own_fd(region), (off_t)(page_size() + offset));
-  return data == MAP_FAILED ? NULL : data;
+  return rg_map_new(own_fd(region), page_size() + offset, size, RG_MAP_PRIVATE);
 }
 
 static int64_t last_number;
@@ -87,7 +87,7 @@ static void add_region(rg_region *region) {
 
 static void free_region(rg_region *region) {
   int saved = errno;
-  if (region->data) munmap(region->data, (size_t)region->key.size);
+  if (region->data) rg_map_drop(region->data, region->key.size);
   /* Without a key nobody has had the time to close it. */
   if (region->key.inode == 0 || own_fd(region) >= 0) rg_fd_close(&region->fd);
   free(region);
@@ -149,10 +149,9 @@ rg_region_status rg_region_create(int64_t size, int64_t limit, rg_region **regio
   if (!fresh) return RG_REGION_SYSTEM;
   fresh->writable = 1;
   fresh->key.size = size;
-  if (rg_fd_reserve(fresh->fd, 0, page_size()) < 0 ||
-      close_size(fresh, 0) < 0 ||
-      !(fresh->data = map_shared(fresh->fd, size))) {
-    rg_region_status status = status_of_errno();
+  int failed = rg_fd_reserve(fresh->fd, 0, page_size()) < 0 || close_size(fresh, 0) < 0;
+  rg_region_status status = failed ? status_of_errno() : map_shared(fresh, size);
+  if (status != RG_REGION_OK) {
     free_region(fresh);
     return status;
   }
@@ -234,10 +233,9 @@ static rg_region_status open_key(const rg_region_key *key, int writable, rg_regi
     return RG_REGION_FORGED;
   }
   region->writable = writable;
-  if (writable && !(region->data = map_shared(region->fd, key->size))) return RG_REGION_SYSTEM;
   fill_key(region, &status, key->tag, key->size);
   region->owner = (pid_t)key->pid;
-  return RG_REGION_OK;
+  return writable ? map_shared(region, key->size) : RG_REGION_OK;
 }
 
 static int attach_known;

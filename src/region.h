@@ -40,6 +40,7 @@ typedef struct rg_region {
 typedef enum {
   RG_REGION_OK = 0,
   RG_REGION_FULL,   /* the limit or the machine's memory does not allow it */
+  RG_REGION_MAPS,   /* it has to be mapped, and no more mappings are to be had (sys-map.h) */
   RG_REGION_SYSTEM, /* a system call failed; errno says why */
   RG_REGION_HOST,   /* it belongs to another machine, or to this one before it was started */
   RG_REGION_GONE,   /* its owner has ended or dropped it */

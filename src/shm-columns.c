@@ -1,5 +1,7 @@
 #include "shm-columns.h"
 
+#include <errno.h>
+
 #include "encode.h"
 #include "region.h"
 #include "shm-array.h"
@@ -52,7 +54,9 @@ SEXP ffi_shm_columns_vector(SEXP columns, SEXP type, SEXP length, SEXP attribute
   if (!region || size > region->key.size) Rf_error("there are no columns to make a vector of");
   rg_encode_check(rg_region_freeze(region), size, 0);
   R_ClearExternalPtr(columns);
-  SEXP pointer = PROTECT(rg_shm_view_of_region(region, 0, size, n, RG_LIVE_NOT));
+  SEXP pointer = rg_shm_view_of_region(region, 0, size, n, RG_LIVE_NOT);
+  if (!pointer) rg_encode_check(errno == ENOMEM ? RG_REGION_MAPS : RG_REGION_SYSTEM, size, 0);
+  PROTECT(pointer);
   SEXP x = PROTECT(rg_shm_vector_new(pointer, wanted));
   rg_shm_array_set_attributes(x, attributes);
   UNPROTECT(2);

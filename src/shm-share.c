@@ -11,6 +11,7 @@
 #include "shm-string.h"
 #include "shm-vector.h"
 #include "shm-view.h"
+#include "sys-map.h"
 #include "sys-peer.h"
 
 typedef struct {
@@ -18,12 +19,38 @@ typedef struct {
   int64_t limit;
   SEXP value;
   int64_t share_from;
+  SEXP made; /* its CDR: the views of what has been stored */
 } share_run;
 
 static rg_region_status extend(share_run *run, int64_t size, int64_t *offset, int64_t *available) {
   rg_region_status status = rg_region_extend(run->region, size, run->limit, offset, available);
   if (!rg_encode_may_try_again(status)) return status;
   return rg_region_extend(run->region, size, run->limit, offset, available);
+}
+
+/* Nobody has seen the vectors: all mappings are given back at once, also where no R code can run for want of them. */
+static void drop_made(share_run *run) {
+  for (SEXP cell = CDR(run->made); cell != R_NilValue; cell = CDR(cell)) rg_shm_view_drop(CAR(cell));
+  SETCDR(run->made, R_NilValue);
+}
+
+static SEXP new_view(share_run *run, int64_t offset, int64_t size, R_xlen_t length) {
+  SEXP pointer = NULL;
+  if (rg_map_has_room() || (rg_encode_may_try_again(RG_REGION_MAPS) && rg_map_has_room())) {
+    run->region->references++;
+    pointer = rg_shm_view_of_region(run->region, offset, size, length, RG_LIVE_NOT);
+  }
+  if (!pointer) {
+    int code = errno;
+    const rg_map_counts counts = rg_map_count();
+    drop_made(run);
+    if (code == ENOMEM) rg_encode_abort_maps(size, counts);
+    Rf_error("cannot map %.0f bytes of shared memory: %s", (double)size, strerror(code));
+  }
+  PROTECT(pointer);
+  SETCDR(run->made, Rf_cons(pointer, CDR(run->made)));
+  UNPROTECT(1);
+  return pointer;
 }
 
 static SEXP store_in_region(SEXP x, const rg_piece *pieces, int count, void *data) {
@@ -35,8 +62,7 @@ static SEXP store_in_region(SEXP x, const rg_piece *pieces, int count, void *dat
   for (int64_t at = offset, i = 0; i < count; at += pieces[i++].size) {
     rg_shm_store_write(run->region, at, pieces[i].data, pieces[i].size, size, available);
   }
-  run->region->references++;
-  SEXP pointer = PROTECT(rg_shm_view_of_region(run->region, offset, size, XLENGTH(x), RG_LIVE_NOT));
+  SEXP pointer = PROTECT(new_view(run, offset, size, XLENGTH(x)));
   SEXP shared = PROTECT(TYPEOF(x) == STRSXP ? rg_shm_string_new(pointer)
                                             : rg_shm_vector_new(pointer, TYPEOF(x)));
   SHALLOW_DUPLICATE_ATTRIB(shared, x);
@@ -56,18 +82,19 @@ static SEXP run_share(void *data) {
 }
 
 static void end_share(void *data, Rboolean jump) {
-  (void)jump;
   share_run *run = data;
+  if (jump) drop_made(run);
   if (run->region) rg_region_close(run->region); /* the views have references of their own */
 }
 
 /* x with every vector of at least `from` bytes in one new region; `limit` in bytes. */
 SEXP ffi_shm_share(SEXP x, SEXP from, SEXP limit) {
   double most = Rf_asReal(limit);
-  share_run run = {NULL, most < 9e18 ? (int64_t)most : INT64_MAX, x, (int64_t)Rf_asReal(from)};
+  SEXP made = PROTECT(Rf_cons(R_NilValue, R_NilValue));
+  share_run run = {NULL, most < 9e18 ? (int64_t)most : INT64_MAX, x, (int64_t)Rf_asReal(from), made};
   SEXP token = PROTECT(R_MakeUnwindCont());
   SEXP shared = rg_encode_own_tables(R_UnwindProtect(run_share, &run, end_share, &run, token));
-  UNPROTECT(1);
+  UNPROTECT(2);
   return shared;
 }
 

@@ -3,11 +3,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "call-r.h"
 #include "encode.h"
+#include "sys-map.h"
 #include "sys-memory.h"
 
 typedef enum { HANDLE_ARENA = 0x41484752, HANDLE_REGION = 0x52484752 } handle_form;
@@ -50,13 +50,13 @@ const char *rg_live_class(rg_live kind) {
 
 static void free_view(rg_view *view) {
   free(view->parts);
-  if (view->own) munmap(view->own, (size_t)view->size);
+  if (view->own) rg_map_drop(view->own, view->size);
   if (view->block) rg_block_close(view->block);
   if (view->region) rg_region_close(view->region);
   free(view);
 }
 
-static void view_finalize(SEXP pointer) {
+void rg_shm_view_drop(SEXP pointer) {
   rg_view *view = rg_shm_view_get(pointer);
   if (!view) return;
   R_ClearExternalPtr(pointer);
@@ -72,7 +72,7 @@ static SEXP wrap(const rg_view *content) {
   }
   *view = *content;
   SEXP pointer = PROTECT(R_MakeExternalPtr(view, R_NilValue, R_NilValue));
-  R_RegisterCFinalizerEx(pointer, view_finalize, TRUE);
+  R_RegisterCFinalizerEx(pointer, rg_shm_view_drop, TRUE);
   UNPROTECT(1);
   return pointer;
 }
@@ -94,6 +94,7 @@ SEXP rg_shm_view_of_block(rg_block *block, R_xlen_t length) {
 }
 
 static void fail_to_map(int64_t size) {
+  if (errno == ENOMEM) rg_encode_abort_maps(size, rg_map_count());
   Rf_error("cannot map %.0f bytes of shared memory: %s", (double)size, strerror(errno));
 }
 
@@ -109,7 +110,7 @@ SEXP rg_shm_view_of_region(rg_region *region, int64_t offset, int64_t size, R_xl
       int saved = errno;
       rg_region_close(region);
       errno = saved;
-      fail_to_map(size);
+      return NULL;
     }
   }
   return wrap(&view);
@@ -118,8 +119,8 @@ SEXP rg_shm_view_of_region(rg_region *region, int64_t offset, int64_t size, R_xl
 SEXP rg_shm_view_of_file(int fd, int64_t size, R_xlen_t length) {
   rg_view content = {.size = size, .length = length, .state = RG_VIEW_CHANGED};
   SEXP pointer = wrap(&content); /* first: an R error would lose the mapping */
-  void *address = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
-  if (address == MAP_FAILED) return NULL;
+  void *address = rg_map_new(fd, 0, size, RG_MAP_PRIVATE);
+  if (!address) return NULL;
   rg_view *view = rg_shm_view_get(pointer);
   view->data = view->own = address;
   return pointer;
@@ -143,9 +144,8 @@ const void *rg_shm_view_read(SEXP pointer) { return view_with_data(pointer)->dat
 
 /* What others write to the region from now on is not seen in this view. */
 static void take_snapshot(rg_view *view) {
-  void *own = mmap(NULL, (size_t)view->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                   -1, 0);
-  if (own == MAP_FAILED) fail_to_map(view->size);
+  void *own = rg_map_new(-1, 0, view->size, RG_MAP_FRESH);
+  if (!own) fail_to_map(view->size);
   memcpy(own, view->data, (size_t)view->size);
   view->data = view->own = own;
 }
@@ -303,7 +303,7 @@ static SEXP copy_mapped(char *data, const rg_handle *handle, const rg_shm_view_m
   SEXP pointer = PROTECT(wrap(&view));
   SEXP x = PROTECT(maker->copy(data, handle->size, (SEXPTYPE)handle->type,
                                (R_xlen_t)handle->length));
-  view_finalize(pointer);
+  rg_shm_view_drop(pointer);
   UNPROTECT(2);
   return x;
 }
@@ -345,6 +345,7 @@ void rg_shm_view_refuse(rg_region_status status, const rg_region_key *key) {
              "damaged or forged",
              (long long)key->pid);
   default:
+    if (status == RG_REGION_MAPS) rg_encode_abort_maps(key->size, rg_map_count());
     if (errno == EMFILE) rg_encode_abort_files(key->size);
     Rf_error("cannot attach %.1f MB of shared memory of process %lld: %s", mb,
              (long long)key->pid, strerror(errno));
@@ -363,9 +364,11 @@ static SEXP resolve_region(const rg_handle *handle, const rg_shm_view_maker *mak
   }
   if (status != RG_REGION_OK) rg_shm_view_refuse(status, &handle->key);
   /* A lock or counter is no value: a copy would be of no use. */
-  if (!wants_copy(maker) || handle->live > RG_LIVE_ARRAY) {
+  int views = !wants_copy(maker) && (region->writable || rg_map_has_room());
+  if (views || handle->live > RG_LIVE_ARRAY) {
     SEXP pointer = rg_shm_view_of_region(region, handle->offset, handle->size,
                                          (R_xlen_t)handle->length, (rg_live)handle->live);
+    if (!pointer) fail_to_map(handle->size);
     return open_view(pointer, handle, maker);
   }
   char *data = rg_region_map(region, handle->offset, handle->size);

@@ -92,7 +92,7 @@ void rg_shm_view_finish(void);
 void rg_shm_view_watch(const rg_wrapper_tail *written);
 
 /* The external pointer of a new view. Takes over one reference to the block or region,
-   which it closes if that fails. Of a block: NULL with errno if nothing more can be mapped. `live`
+   which it closes if that fails: NULL with errno if nothing more can be mapped. `live`
    is what a region that is written in place holds, RG_LIVE_NOT for a frozen one. */
 SEXP rg_shm_view_of_block(rg_block *block, R_xlen_t length);
 SEXP rg_shm_view_of_region(rg_region *region, int64_t offset, int64_t size, R_xlen_t length,
@@ -101,6 +101,9 @@ SEXP rg_shm_view_of_region(rg_region *region, int64_t offset, int64_t size, R_xl
 /* The same of a private mapping of the file's first `size` bytes, which outlives the descriptor;
    NULL with errno if it cannot be mapped. */
 SEXP rg_shm_view_of_file(int fd, int64_t size, R_xlen_t length);
+
+/* Ends a view whose vector nobody will ever use, without waiting for the garbage collector. */
+void rg_shm_view_drop(SEXP pointer);
 
 /* A duplicate of a view that is LIVE or LOOK. */
 SEXP rg_shm_view_look(SEXP pointer);

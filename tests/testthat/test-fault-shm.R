@@ -102,6 +102,133 @@ test_that("many shared objects take no more descriptors than there are, or say s
   expect_identical(got$free, 10L)
 })
 
+# A library to be preloaded: the system's limit of mappings is read from the file REGATTA_TEST_MAPS, and with
+# REGATTA_TEST_NO_MAPS no file can be mapped.
+few_maps <- function(limit, env = parent.frame()) {
+  shim <- fault_compile(c(
+    "#define _GNU_SOURCE",
+    "#include <dlfcn.h>",
+    "#include <errno.h>",
+    "#include <fcntl.h>",
+    "#include <stdarg.h>",
+    "#include <stdlib.h>",
+    "#include <string.h>",
+    "#include <sys/mman.h>",
+    "static int open_real(const char *name, const char *path, int flags, int mode) {",
+    "  int (*real)(const char *, int, ...) = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, name);",
+    "  const char *file = getenv(\"REGATTA_TEST_MAPS\");",
+    "  if (file && strcmp(path, \"/proc/sys/vm/max_map_count\") == 0) path = file;",
+    "  return real(path, flags, mode);",
+    "}",
+    "static int mode_of(int flags, va_list more) { return flags & (O_CREAT | O_TMPFILE) ? va_arg(more, int) : 0; }",
+    "#define OPEN(name) int name(const char *path, int flags, ...) { \\",
+    "    va_list more; \\",
+    "    va_start(more, flags); \\",
+    "    int mode = mode_of(flags, more); \\",
+    "    va_end(more); \\",
+    "    return open_real(#name, path, flags, mode); \\",
+    "  }",
+    "OPEN(open)",
+    "OPEN(open64)",
+    "void *mmap(void *at, size_t size, int access, int flags, int fd, off_t offset) {",
+    "  void *(*real)(void *, size_t, int, int, int, off_t) =",
+    "      (void *(*)(void *, size_t, int, int, int, off_t))dlsym(RTLD_NEXT, \"mmap\");",
+    "  if (fd >= 0 && getenv(\"REGATTA_TEST_NO_MAPS\")) { errno = ENOMEM; return MAP_FAILED; }",
+    "  return real(at, size, access, flags, fd, offset);",
+    "}"
+  ), "maps", preload = TRUE, env = env)
+  file <- file.path(dirname(shim), "max_map_count")
+  writeLines(as.character(limit), file)
+  c(LD_PRELOAD = shim, REGATTA_TEST_MAPS = file)
+}
+
+test_that("shared vectors leave a quarter of the mappings to all else, or say so with numbers and leave none", {
+  skip_unless_linux()
+  got <- fault_run(function() {
+    count <- function() length(readLines("/proc/self/maps"))
+    refused <- function(code) {
+      before <- count()
+      error <- tryCatch({
+        code
+        simpleError("it was not refused")
+      }, error = function(e) e)
+      list(class = class(error)[[1L]], message = conditionMessage(error), grown = count() - before)
+    }
+    many <- lapply(1:8000, function(i) rep(i, 2))
+    on_local <- function() par_lapply(1:2, function(i) length(many), .on = cluster_local(2), .control = control)
+    control <- par_control(workers = 2L, progress = FALSE, share_min = 0, shm_min = 0)
+    list(
+      share = refused(shm_share(many, min = 0)),
+      small = refused(shm_share(lapply(many, rep, 600), min = 1000)),
+      map = refused(on_local()),
+      # Room that a first object has taken is used by a second when nobody has the first.
+      again = {
+        for (i in 1:3) some <- shm_share(many[1:2500], min = 0)
+        length(some)
+      },
+      # What is read beyond that has copies.
+      handles = {
+        read <- unserialize(with_shm_handles(serialize(list(some, some), NULL)))
+        c(identical(read, list(many[1:2500], many[1:2500])), count() < 6200)
+      },
+      results = identical(par_lapply(many, rev, .control = control)[[4000L]], c(4000L, 4000L)),
+      named = {
+        object <- copy2shm(1:10 + 0, paste0("/regatta-maps-", Sys.getpid()))
+        identical(allocate_from_shm(object), 1:10 + 0)
+      },
+      array = {
+        rm(read)
+        full <- list()
+        for (i in 1:80) try(full[[i]] <- shm_share(many[1:100], min = 0), silent = TRUE)
+        refused(for (i in 1:300) full[[80L + i]] <- shm_array(1))
+      },
+      at_most = count()
+    )
+  }, env = few_maps(8000))$value
+  numbers <- "this process has ([0-9,]+) mappings, ([0-9,]+) of them for shared memory, and the system allows it 8,000 "
+  for (what in c("share", "small", "map", "array")) {
+    expect_identical(got[[!!what]]$class, "regatta_error_memory")
+    expect_match(got[[what]]$message, paste0(numbers, ".*vm.max_map_count.*share_min"), info = what)
+    counts <- regmatches(got[[what]]$message, regexec(numbers, got[[what]]$message))[[1L]][-1L]
+    counts <- as.numeric(gsub(",", "", counts))
+    expect_true(counts[[1L]] >= 6000 && counts[[1L]] <= 6100 && counts[[2L]] > 4000)
+  }
+  # But for R's own heap.
+  expect_lt(max(got$share$grown, got$small$grown, got$map$grown), 500)
+  expect_identical(got[c("again", "handles", "results", "named")], list(
+    again = 2500L, handles = c(TRUE, TRUE), results = TRUE, named = TRUE
+  ))
+  expect_lt(got$at_most, 6200)
+})
+
+test_that("a system that maps nothing more is an error with numbers, whoever asks", {
+  skip_unless_linux()
+  got <- fault_run(function() {
+    none <- function(code) {
+      Sys.setenv(REGATTA_TEST_NO_MAPS = "1")
+      on.exit(Sys.unsetenv("REGATTA_TEST_NO_MAPS"))
+      tryCatch({
+        code
+        "it was not refused"
+      }, error = function(e) c(class(e)[[1L]], conditionMessage(e)))
+    }
+    x <- shm_share(list(1:10 + 0, "a"), min = 0)
+    bytes <- lapply(list(x, x[[2L]]), function(x) with_shm_handles(serialize(x, NULL)))
+    call <- par_call(list(numeric(1e5)), .control = par_control(workers = 1L, progress = FALSE))
+    list(
+      share = none(shm_share(list(1, 2), min = 0)), handle = none(unserialize(bytes[[1L]])),
+      string = none(unserialize(bytes[[2L]])), array = none(shm_array(10)), lock = none(shm_lock()),
+      result = none(par_value(call)), regions = nrow(shm_info()$regions)
+    )
+  }, env = few_maps(65530))$value
+  for (what in setdiff(names(got), "regions")) {
+    expect_identical(got[[!!what]][[1L]], "regatta_error_memory")
+    message <- "cannot map .*this process has [0-9,]+ mappings, .*no memory or addresses"
+    expect_match(got[[what]][[2L]], message, info = what)
+  }
+  expect_identical(got$regions, 1L)
+})
+
 test_that("the label of a file in memory tells what it is", {
   skip_unless_linux()
   got <- fault_run(function() {
