@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -26,9 +25,9 @@ static void own_folder(void) {
 }
 
 static void remove_folder(void) {
-  char path[128];
+  char path[RG_BUDGET_PATH_MAX];
   rg_budget_leave();
-  snprintf(path, sizeof path, "%s/regatta-cores-%lu", folder, (unsigned long)geteuid());
+  rg_budget_path(path);
   unlink(path);
   CHECK(rmdir(folder) == 0);
   unsetenv("REGATTA_BUDGET");
@@ -43,6 +42,12 @@ static void await(_Atomic int *number, int value) {
     poll(NULL, 0, 1);
   }
   CHECK(atomic_load(number) >= value);
+}
+
+/* Of a child: it takes part, is not given the one token, and says so; it waits for it from then on. */
+static void want_in_vain(int low, _Atomic int *told) {
+  if (rg_budget_join(1, low) != 0 || rg_budget_try()) _exit(1);
+  atomic_store(told, 1);
 }
 
 static void take(void) {
@@ -110,9 +115,7 @@ TEST(low_priority_takes_a_token_only_while_nobody_else_waits_who_gets_it_from_a_
   CHECK(!rg_budget_is_due(INT64_MAX)); /* nobody waits */
   pid_t low = fork();
   if (low == 0) {
-    if (rg_budget_join(1, 1) != 0) _exit(1);
-    if (rg_budget_try()) _exit(2);
-    atomic_store(&n[LOW], 1);
+    want_in_vain(1, &n[LOW]);
     while (!rg_budget_try()) {
       atomic_fetch_add(&n[LOOKS], 1);
       poll(NULL, 0, rg_budget_pause());
@@ -124,8 +127,7 @@ TEST(low_priority_takes_a_token_only_while_nobody_else_waits_who_gets_it_from_a_
   CHECK(!rg_budget_is_due(INT64_MAX)); /* nobody who counts */
   pid_t other = fork();
   if (other == 0) {
-    if (rg_budget_join(1, 0) != 0 || rg_budget_try()) _exit(1);
-    atomic_store(&n[STEP], 1);
+    want_in_vain(0, &n[STEP]);
     await(&n[STEP], 2);
     /* The token is free, and this one waits: the low one looks. */
     int before = atomic_load(&n[LOOKS]);
@@ -155,8 +157,7 @@ TEST(a_holder_of_low_priority_gives_at_once_and_does_not_wait_for_ever_for_who_w
   CHECK(rg_budget_join(1, 1) == 0 && rg_budget_try());
   pid_t stopped = fork();
   if (stopped == 0) {
-    if (rg_budget_join(1, 0) != 0 || rg_budget_try()) _exit(1);
-    atomic_store(&n[STEP], 1);
+    want_in_vain(0, &n[STEP]);
     for (;;) pause();
   }
   await(&n[STEP], 1);
@@ -182,8 +183,7 @@ TEST(who_does_not_want_a_token_any_more_is_not_waited_for) {
   CHECK(rg_budget_join(1, 0) == 0 && rg_budget_try());
   pid_t other = fork();
   if (other == 0) {
-    if (rg_budget_join(1, 0) != 0 || rg_budget_try()) _exit(1);
-    atomic_store(&n[STEP], 1);
+    want_in_vain(0, &n[STEP]);
     await(&n[STEP], 2);
     rg_budget_give();
     atomic_store(&n[STEP], 3);
@@ -201,9 +201,9 @@ TEST(who_does_not_want_a_token_any_more_is_not_waited_for) {
 }
 
 TEST(a_file_that_was_closed_is_noticed_and_a_look_at_it_takes_no_token_away) {
-  char path[128];
+  char path[RG_BUDGET_PATH_MAX];
   own_folder();
-  snprintf(path, sizeof path, "%s/regatta-cores-%lu", folder, (unsigned long)geteuid());
+  rg_budget_path(path);
   CHECK(access(path, F_OK) < 0 && rg_budget_check() == 0);
   CHECK(rg_budget_join(1, 0) == 0 && rg_budget_try() && rg_budget_is_whole());
   CHECK(rg_budget_check() == 0);
@@ -224,9 +224,9 @@ TEST(a_file_that_was_closed_is_noticed_and_a_look_at_it_takes_no_token_away) {
 }
 
 TEST(a_file_that_others_may_open_is_refused) {
-  char path[128];
+  char path[RG_BUDGET_PATH_MAX];
   own_folder();
-  snprintf(path, sizeof path, "%s/regatta-cores-%lu", folder, (unsigned long)geteuid());
+  rg_budget_path(path);
   close(open(path, O_RDWR | O_CREAT, 0600));
   CHECK(chmod(path, 0644) == 0);
   CHECK(rg_budget_join(1, 0) == EPERM && rg_budget_has());
