@@ -81,16 +81,13 @@ test_that("the mean of two middle elements is that of R, and exact for whole num
   expect_identical(h5_row_medians(m), medians_of(x, 1))
   y <- matrix(c(2147483647L, 2147483646L, -2147483647L, -2147483646L, NA, 1L), 2)
   expect_identical(h5_col_medians(h5_write(y, path, "y", .control = control)), c(2147483646.5, -2147483646.5, NA))
-  python <- h5_python()
-  skip_if(!nzchar(python), "no Python with h5py")
-  script <- withr::local_tempfile(lines = c(
-    "import h5py, numpy as np, sys", "m, p = 2**63 - 1, 2**53",
-    "with h5py.File(sys.argv[1], 'a') as f:",
-    "    f['i8'] = np.array([[m - 1023, m - 1023], [p + 1, p + 3], [-m - 1, m], [5, 8], [-p - 1, -p - 3]], 'i8')",
-    "    f['u8'] = np.array([[2**64 - 2048, 2**64 - 2048], [0, 2**63], [p, 1]], 'u8')",
-    "    f['odd'] = np.array([[p + 1]], 'i8')", "    f['half'] = np.array([[p + 1, p + 2]], 'u8')"
-  ))
-  expect_identical(system2(python, shQuote(c(script, path))), 0L)
+  skip_without_h5py()
+  h5_by_python(path, c(
+    "m, p = 2**63 - 1, 2**53",
+    "f['i8'] = np.array([[m - 1023, m - 1023], [p + 1, p + 3], [-m - 1, m], [5, 8], [-p - 1, -p - 3]], 'i8')",
+    "f['u8'] = np.array([[2**64 - 2048, 2**64 - 2048], [0, 2**63], [p, 1]], 'u8')",
+    "f['odd'] = np.array([[p + 1]], 'i8')", "f['half'] = np.array([[p + 1, p + 2]], 'u8')"
+  ), mode = "a")
   expect_silent(wide <- h5_col_medians(h5_matrix(path, "i8")))
   expect_identical(wide, c(2^63 - 1024, 2^53 + 2, -0.5, 6.5, -2^53 - 2))
   expect_silent(unsigned <- h5_col_medians(h5_matrix(path, "u8")))
@@ -103,12 +100,12 @@ test_that("the mean of two middle elements is that of R, and exact for whole num
 
 test_that("medians of sparse matrices are those of the dense ones: with many zeros and few, of both signs", {
   skip_without_h5()
-  skip_if(!nzchar(h5_python()), "no Python with h5py")
+  skip_without_h5py()
   skip_if_not_installed("Matrix")
   path <- withr::local_tempfile(fileext = ".h5")
   withr::local_seed(7)
-  script <- withr::local_tempfile(lines = c(
-    "import h5py, numpy as np, sys", "rng = np.random.default_rng(2)",
+  h5_by_python(path, c(
+    "rng = np.random.default_rng(2)",
     "share = np.linspace(0, 1, 36)",
     "x = np.where(rng.random((33, 36)) < share, rng.integers(-40, 41, (33, 36)) / 8, 0)",
     "x[:, 20] = np.abs(x[:, 20])", "x[:, 21] = -np.abs(x[:, 21])", "x[:16, 22] = 1; x[16:, 22] = 0",
@@ -124,11 +121,9 @@ test_that("medians of sparse matrices are those of the dense ones: with many zer
     "        g.create_dataset('indices', data=np.array(indices, 'i4'), chunks=(16,))",
     "        g['indptr'] = np.array(pointers, 'i8')", "        g.attrs['encoding-type'] = layout + '_matrix'",
     "        g.attrs['shape'] = np.array(x.shape)",
-    "with h5py.File(sys.argv[1], 'w') as f:",
-    "    write('f8', x, 'f8')", "    write('f2', x, 'f2')", "    y = np.nan_to_num(x * 8, nan=-2**31, posinf=99)",
-    "    write('i4', y, 'i4')", "    write('i8', np.where(y > 0, y, 0), 'u8')"
+    "write('f8', x, 'f8')", "write('f2', x, 'f2')", "y = np.nan_to_num(x * 8, nan=-2**31, posinf=99)",
+    "write('i4', y, 'i4')", "write('i8', np.where(y > 0, y, 0), 'u8')"
   ))
-  expect_identical(system2(h5_python(), shQuote(c(script, path))), 0L)
   rows <- c(30, 2, 2, 9:20)
   groups <- rep_len(c("a", "b", NA, "c"), 33)
   for (name in paste0(rep(c("f8", "f2", "i4", "i8"), 2), c("-csr", "-csc"))) {

@@ -81,22 +81,18 @@ test_that("rows, columns and groups are chosen", {
 
 test_that("what is missing makes a result missing, or is left out", {
   skip_without_h5()
-  python <- h5_python()
-  skip_if(!nzchar(python), "no Python with h5py")
+  skip_without_h5py()
   path <- withr::local_tempfile(fileext = ".h5")
-  script <- withr::local_tempfile(lines = c(
-    "import h5py, numpy as np, sys",
+  h5_by_python(path, c(
     "x = np.indices((40, 30)).sum(0) % 7 - 2.0",
     "x[(np.indices((40, 30))[0] * 5 + np.indices((40, 30))[1]) % 11 == 0] = np.nan",
     "x[:, 3] = np.nan",
-    "with h5py.File(sys.argv[1], 'w') as f:",
-    "    f.create_dataset('f8', data=x, chunks=(7, 8), compression='gzip')",
-    "    f.create_dataset('f4', data=x.astype('f4'), chunks=(40, 1))",
-    "    f.create_dataset('f2', data=x.astype('f2'))",
-    "    y = np.where(np.isnan(x), -2**31, x).astype('i4')",
-    "    f.create_dataset('i4', data=y, chunks=(7, 8), compression='gzip')"
+    "f.create_dataset('f8', data=x, chunks=(7, 8), compression='gzip')",
+    "f.create_dataset('f4', data=x.astype('f4'), chunks=(40, 1))",
+    "f.create_dataset('f2', data=x.astype('f2'))",
+    "y = np.where(np.isnan(x), -2**31, x).astype('i4')",
+    "f.create_dataset('i4', data=y, chunks=(7, 8), compression='gzip')"
   ))
-  expect_identical(system2(python, shQuote(c(script, path))), 0L)
   for (name in c("f8", "f4", "f2", "i4")) {
     m <- h5_matrix(path, name)
     x <- m[] + 0
@@ -205,27 +201,23 @@ test_that("sums of whole numbers are exact, or said to be rounded", {
 
 test_that("statistics hold for numbers of every size, in chunks of odd shapes", {
   skip_without_h5()
-  python <- h5_python()
-  skip_if(!nzchar(python), "no Python with h5py")
+  skip_without_h5py()
   path <- withr::local_tempfile(fileext = ".h5")
   # Sums of the larger ones do not fit into 32 bits, their squares not into 64; lines are longer than a
   # block of lines or of columns.
-  script <- withr::local_tempfile(lines = c(
-    "import h5py, numpy as np, sys",
+  h5_by_python(path, c(
     "r = np.random.default_rng(5)",
     "sizes = {'i1': (7,), 'u1': (8,), 'i2': (7, 15), 'u2': (16,), 'i4': (9, 14, 27, 31), 'u4': (12, 32),",
     "         'i8': (10, 16, 31, 40), 'u8': (11, 32, 45), 'f4': (20,), 'f8': (30,)}",
-    "with h5py.File(sys.argv[1], 'w') as f:",
-    "    for type, bits in sizes.items():",
-    "        for bit in bits:",
-    "            for rows, columns, chunk in ((611, 7, (300, 7)), (3, 17001, (3, 17001))):",
-    "                low = 0 if type[0] == 'u' else 1 - 2**bit",
-    "                x = r.integers(low, 2**bit, (rows, columns), dtype='i8').astype(type)",
-    "                x[r.random((rows, columns)) < 0.3] = 0",
-    "                x[0, 0], x[-1, -1] = low, 2**bit - 1",
-    "                f.create_dataset('%s/%d/%d' % (type, bit, columns), data=x, chunks=chunk)"
+    "for type, bits in sizes.items():",
+    "    for bit in bits:",
+    "        for rows, columns, chunk in ((611, 7, (300, 7)), (3, 17001, (3, 17001))):",
+    "            low = 0 if type[0] == 'u' else 1 - 2**bit",
+    "            x = r.integers(low, 2**bit, (rows, columns), dtype='i8').astype(type)",
+    "            x[r.random((rows, columns)) < 0.3] = 0",
+    "            x[0, 0], x[-1, -1] = low, 2**bit - 1",
+    "            f.create_dataset('%s/%d/%d' % (type, bit, columns), data=x, chunks=chunk)"
   ))
-  expect_identical(system2(python, shQuote(c(script, path))), 0L)
   columns_of <- function(x) {
     count <- nrow(x)
     middle <- x - rep(colMeans(x), each = count)
@@ -256,16 +248,13 @@ test_that("statistics hold for numbers of every size, in chunks of odd shapes", 
 
 test_that("results do not depend on the number of threads", {
   skip_without_h5()
-  python <- h5_python()
-  skip_if(!nzchar(python), "no Python with h5py")
+  skip_without_h5py()
   path <- withr::local_tempfile(fileext = ".h5")
-  script <- withr::local_tempfile(lines = c(
-    "import h5py, numpy as np, sys", "x = np.random.default_rng(1).lognormal(0, 9, (300, 200))",
-    "with h5py.File(sys.argv[1], 'w') as f:",
-    "    f.create_dataset('x', data=x, chunks=(13, 17), compression='gzip')",
-    "    f.create_dataset('y', data=x)"
+  h5_by_python(path, c(
+    "x = np.random.default_rng(1).lognormal(0, 9, (300, 200))",
+    "f.create_dataset('x', data=x, chunks=(13, 17), compression='gzip')",
+    "f.create_dataset('y', data=x)"
   ))
-  expect_identical(system2(python, shQuote(c(script, path))), 0L)
   m <- h5_matrix(path, "x")
   one <- h5_stats(m, 1:2, all_stats, threads = 1L)
   for (threads in c(2L, 3L, 2L, 2L)) {
@@ -332,15 +321,15 @@ test_that("shapes without elements, vectors and planes have statistics", {
 # filters, those of the vectors of a sparse matrix; and with three of the first kind that are damaged.
 giant_chunks <- function() {
   skip_without_h5()
-  skip_if(!nzchar(h5_python()), "no Python with h5py")
+  skip_without_h5py()
   # Chunks of more than 8 MiB are too large to be decoded at once.
   withr::local_envvar(REGATTA_H5_WHOLE_CHUNK = 2^23, .local_envir = parent.frame())
   path <- file.path(files, "giant.h5")
   if (file.exists(path)) {
     return(path)
   }
-  script <- withr::local_tempfile(lines = c(
-    "import h5py, numpy as np, sys, zlib",
+  h5_by_python(path, c(
+    "import zlib",
     "i, j = np.ogrid[0:1500, 0:2500]",
     "x = (((37 * i + 11 * j) % 113) * ((i + j) % 9 == 0)).astype('i4')",
     "how = dict(compression='gzip', compression_opts=1)",
@@ -349,25 +338,23 @@ giant_chunks <- function() {
     "    raw = bytearray(raw)",
     "    raw[at] ^= 1",
     "    d.id.write_direct_chunk((0, 0), bytes(raw))",
-    "with h5py.File(sys.argv[1], 'w') as f:",
-    "    one = f.create_dataset('one', data=x, chunks=x.shape, shuffle=True, fletcher32=True, **how)",
-    "    two = f.create_dataset('two', data=x, chunks=(1500, 1400), **how)",
-    "    plain = f.create_dataset('plain', data=x, chunks=x.shape)",
-    "    f.create_dataset('never', x.shape, 'i4', chunks=x.shape, fillvalue=3, **how)",
-    "    g = f.create_group('matrix')",
-    "    n = 2400000",
-    "    g.create_dataset('data', data=(np.arange(n) % 7 + 1).astype('i4'), chunks=(n,), shuffle=True, **how)",
-    "    g.create_dataset('indices', data=np.arange(n, dtype='i8') % 1200, chunks=(n,), shuffle=True, **how)",
-    "    g.create_dataset('indptr', data=np.arange(0, n + 1, 1200))",
-    "    g.create_dataset('shape', data=np.array([1200, 2000]))",
-    "    f.flush()",
-    "    raw = one.id.read_direct_chunk((0, 0))[1]",
-    "    damaged('fletcher', one, dict(shuffle=True, fletcher32=True, **how), raw, -1)",
-    "    damaged('deflate', plain, how, zlib.compress(x.tobytes(), 1), -1)",
-    "    damaged('shuffled', plain, dict(shuffle=True, **how), raw[:-4], -1)",
-    "    damaged('middle', plain, how, zlib.compress(x.tobytes(), 1), 100000)"
+    "one = f.create_dataset('one', data=x, chunks=x.shape, shuffle=True, fletcher32=True, **how)",
+    "two = f.create_dataset('two', data=x, chunks=(1500, 1400), **how)",
+    "plain = f.create_dataset('plain', data=x, chunks=x.shape)",
+    "f.create_dataset('never', x.shape, 'i4', chunks=x.shape, fillvalue=3, **how)",
+    "g = f.create_group('matrix')",
+    "n = 2400000",
+    "g.create_dataset('data', data=(np.arange(n) % 7 + 1).astype('i4'), chunks=(n,), shuffle=True, **how)",
+    "g.create_dataset('indices', data=np.arange(n, dtype='i8') % 1200, chunks=(n,), shuffle=True, **how)",
+    "g.create_dataset('indptr', data=np.arange(0, n + 1, 1200))",
+    "g.create_dataset('shape', data=np.array([1200, 2000]))",
+    "f.flush()",
+    "raw = one.id.read_direct_chunk((0, 0))[1]",
+    "damaged('fletcher', one, dict(shuffle=True, fletcher32=True, **how), raw, -1)",
+    "damaged('deflate', plain, how, zlib.compress(x.tobytes(), 1), -1)",
+    "damaged('shuffled', plain, dict(shuffle=True, **how), raw[:-4], -1)",
+    "damaged('middle', plain, how, zlib.compress(x.tobytes(), 1), 100000)"
   ))
-  expect_identical(system2(h5_python(), shQuote(c(script, path))), 0L)
   path
 }
 
@@ -514,15 +501,13 @@ test_that("variances are those of the elements however large or far from zero th
     }
   }
   # Whole numbers of 64 bits are no doubles, but their distances are; and what a sparse matrix has stored.
-  python <- h5_python()
-  skip_if(!nzchar(python))
+  skip_without_h5py()
   path <- file.path(folder, "python.h5")
-  code <- c(
-    "import h5py, numpy", sprintf("f = h5py.File('%s', 'w')", path), "a = numpy.arange(600).reshape(2, 300) % 7",
+  h5_by_python(path, c(
+    "a = np.arange(600).reshape(2, 300) % 7",
     "f.create_dataset('i64', data=(a + 2**60).astype('i8'), chunks=(1, 40))",
-    "f.create_dataset('u64', data=a.astype('u8') + numpy.uint64(2**63), chunks=(1, 40))"
-  )
-  system2(python, "-", input = c(code, "f.close()"))
+    "f.create_dataset('u64', data=a.astype('u8') + np.uint64(2**63), chunks=(1, 40))"
+  ))
   expected <- apply(matrix(0:599 %% 7, 300L), 2L, stats::var)
   expect_equal(h5_col_vars(h5_matrix(path, "i64")), expected, tolerance = 1e-14)
   expect_equal(h5_col_vars(h5_matrix(path, "u64")), expected, tolerance = 1e-14)
