@@ -100,7 +100,7 @@ error_checkpoint_unreadable <- function(folder, call = NULL) {
 }
 
 checkpoint_anew <- function(folder, count) {
-  lost <- if (is.null(count)) "" else sprintf(", which loses %.0f of them", count)
+  lost <- if (is.null(count) || count == 0) "" else sprintf(", which loses %.0f of them", count)
   sprintf(paste(
     "Nothing was run. Call again as it was to go on with these values; to have new ones give another folder,",
     "or remove this one%s: `unlink(%s, recursive = TRUE)`."

@@ -395,9 +395,13 @@ error_owner <- function(pid = NA_integer_, call = NULL) {
 }
 
 error_run_owner <- function(what, owner, pid, call = NULL) {
+  reason <- if (pid == Sys.getpid()) {
+    sprintf("this %s is a copy that was stored or sent, and refers to nothing any more.", what)
+  } else {
+    sprintf("process %d cannot use this %s: it belongs to %s.", Sys.getpid(), what, owner)
+  }
   new_error(
-    "regatta_error_owner", sprintf("process %d cannot use this %s: it belongs to %s.", Sys.getpid(), what, owner),
-    pid = as.integer(pid), call = call,
+    "regatta_error_owner", reason, pid = as.integer(pid), call = call,
     body = "Take the value where it was begun, and store or send that."
   )
 }

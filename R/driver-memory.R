@@ -25,8 +25,10 @@ memory_horizon <- 0.1
 # A run of less is not looked at.
 memory_first <- 0.02
 
-# Of all there is, what is left alone.
-memory_reserve <- function(total) min(max(0.05 * total, 2^25), 2^30)
+# What is left alone, of all there is or of the user's `budget` within that, which may be as small as he likes.
+memory_reserve <- function(total, budget) {
+  if (budget < total) min(0.05 * budget, 2^30) else min(max(0.05 * total, 2^25), 2^30)
+}
 
 memory_new <- function(run) {
   budget <- run$control$memory_budget
@@ -56,7 +58,7 @@ memory_watch <- function(run) {
   near <- is.finite(memory$budget) || memory$most < run$places ||
     left[["available"]] < max(0.5 * left[["total"]], 2 * memory$need * run$places)
   if (!near || is.na(left[["available"]])) {
-    return(memory_looked(run, left, left[["available"]], left[["total"]], 0L, now))
+    return(memory_looked(run, left, left[["available"]], 0L, now))
   }
   memory_act(run, left, now)
 }
@@ -72,16 +74,19 @@ memory_act <- function(run, left, now) {
   busy <- used[used$element > 0, ]
   memory_learn(run, busy$bytes)
   fall <- max(0, memory$room - room) / max(now - memory$at, 1e-3)
-  total <- min(left[["total"]], memory$budget)
+  reserve <- memory_reserve(left[["total"]], memory$budget)
   decided <- memory_decide(
-    room - if (is.finite(fall)) fall * memory_horizon else 0, memory_reserve(total), run$memory$need, busy$bytes,
+    room - if (is.finite(fall)) fall * memory_horizon else 0, reserve, run$memory$need, busy$bytes,
     busy$seconds, used$bytes[used$element == 0], memory$most, run$places, run$done > memory$done,
     memory_stalls(memory, left[["stalled"]], now)
   )
   memory_allow(run, decided$most, busy)
-  memory_tidy(run, used, memory_reserve(total))
-  if (decided$put_back > 0L) memory_put_back(run, busy[decided$put_back, ], nrow(busy), room, total, now)
-  memory_looked(run, left, room, total, nrow(busy), now)
+  memory_tidy(run, used, reserve)
+  if (decided$put_back > 0L) {
+    total <- min(left[["total"]], memory$budget)
+    memory_put_back(run, busy[decided$put_back, ], nrow(busy), room, total, now)
+  }
+  memory_looked(run, left, room, nrow(busy), now)
 }
 
 # How many elements may be under way, and which of those that are is put back (0: none). `room` is what is left and
@@ -183,9 +188,10 @@ memory_put_back <- function(run, one, count, room, total, now) {
 memory_told_after <- 30
 
 # The less there is the sooner the next look, as a core takes at least so long to fill it.
-memory_looked <- function(run, left, room, total, count, now) {
+memory_looked <- function(run, left, room, count, now) {
   run$memory[c("room", "stalled", "at")] <- list(room, left[["stalled"]], now)
-  seconds <- (room - memory_reserve(total)) / (4 * run$places * memory_speed)
+  reserve <- memory_reserve(left[["total"]], run$memory$budget)
+  seconds <- (room - reserve) / (4 * run$places * memory_speed)
   run$memory$due <- now + min(max(seconds, if (count > 1L) 0.01 else 0.05, na.rm = TRUE), 1)
 }
 

@@ -290,18 +290,30 @@ leave_devices <- function() {
   null_device()
 }
 
+# As values of elements these may come to the session, and are what they stand for there.
+is_worker <- function() identical(base::quit, leave_worker)
+
 no_browser <- function(...) {
+  if (!is_worker()) {
+    return(eval(as.call(list(base::browser, ...)), parent.frame()))
+  }
   stop("browser() cannot be used in a worker, which has no terminal: see par_replay()")
 }
 
 # quit() would remove the session's temporary files, close its devices and run `.Last`.
 leave_worker <- function(save = "default", status = 0, runLast = TRUE) {
+  if (!is_worker()) {
+    return(base::quit(save, status, runLast))
+  }
   .Call(ffi_fork_worker_exit, as.integer(status))
 }
 
 # The console's buffer may hold the rest of the parent's script. One connection for all calls: packages ask for
 # it often, and R tells of each that nobody has closed. Its number may be that of another by now.
 null_stdin <- function() {
+  if (!is_worker()) {
+    return(base::stdin())
+  }
   kept <- the$null_stdin
   number <- as.integer(kept)
   there <- !is.null(kept) && number %in% getAllConnections() &&

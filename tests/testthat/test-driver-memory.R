@@ -243,6 +243,12 @@ test_that("a budget holds where the system has plenty", {
   expect_true(all(par_last()$tries$status == "put back"))
 })
 
+test_that("a budget may be small: elements that need next to nothing are not put back", {
+  skip_unless_linux()
+  expect_silent(par_lapply(1:6, function(i) Sys.sleep(0.1), .control = on_test(workers = 3L, memory_budget = "20MB")))
+  expect_identical(summary(par_last())$put_back, 0L)
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })

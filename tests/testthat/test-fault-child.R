@@ -192,6 +192,20 @@ test_that("a child that reads stdin gets its end, and the parent's input is unto
   expect_identical(got$line, "for the parent")
 })
 
+test_that("functions that a worker has others for are the session's when they come back as values", {
+  skip_unless_linux()
+  given <- par_lapply(1:2, function(i) list(stdin = stdin, quit = quit, browser = browser), .control = two_workers())[[1L]]
+  expect_identical(attr(given$stdin(), "conn_id"), attr(stdin(), "conn_id"))
+  expect_output(withr::with_options(list(browserNLdisabled = TRUE), given$browser(expr = FALSE)), NA)
+  got <- fault_start(function(quit) {
+    cat("going\n")
+    quit(status = 5)
+  }, list(given$quit))
+  wait_until(!got$process$is_alive())
+  expect_identical(got$process$get_exit_status(), 5L)
+  fault_end(got)
+})
+
 test_that("stdin() is one connection, however often it is asked for, and another when that is closed", {
   before <- nrow(showConnections())
   got <- par_lapply(1, function(i) {

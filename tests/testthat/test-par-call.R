@@ -39,7 +39,7 @@ test_that("a handle that was stored or sent, or is used by a fork, says whose it
   stored <- unserialize(serialize(list(handle, stream), NULL))
   for (use in uses) {
     err <- expect_error(use(stored[[1L]], stored[[2L]]), class = "regatta_error_owner")
-    expect_match(conditionMessage(err), sprintf("belongs to process %d, and what was stored or sent", Sys.getpid()))
+    expect_match(conditionMessage(err), "this (handle|stream) is a copy that was stored or sent")
     expect_identical(err$pid, Sys.getpid())
   }
   for (x in stored) expect_output(print(x), "belongs to process [0-9]+, and what was stored")
