@@ -42,9 +42,9 @@ globals_names <- function(x, env) {
 
 analyses_most <- 200L
 
-# list(names, strings, symbols, looks, dots, captures): what code uses by name; strings in it that may be names; all
-# symbols in it, whatever they are there for; whether it looks variables up by their names, whether it looks into `...`,
-# and whether it may take arguments as code.
+# list(names, strings, values, symbols, looks, dots, captures): what code uses by name; strings in it that may be names,
+# and values that hold code; all symbols in it, and in strings that are code, whatever they are there for; whether it
+# looks variables up by their names, whether it looks into `...`, and whether it may take arguments as code.
 globals_analyse <- function(x, env) {
   if (is.language(x)) x <- bare_code(x)
   # Formulas of R's data sets are of an environment from which not even `function` is found.
@@ -57,7 +57,8 @@ globals_analyse <- function(x, env) {
   # of a function within, for one of the code's own from there on.
   names <- unique(c(find("ordered"), setdiff(find("conservative"), always_assigned(x))))
   text <- new.env(parent = emptyenv())
-  text$names <- text$strings <- character()
+  text$names <- text$strings <- text$symbols <- character()
+  text$values <- list()
   if (is.function(x)) text_visit(code_parts(formals(x)), text)
   text_visit(list(if (is.function(x)) body(x) else x), text)
   symbols <- setdiff(all.names(as_language(x), unique = TRUE), "")
@@ -65,8 +66,8 @@ globals_analyse <- function(x, env) {
   dots <- is_dots(names)
   list(
     names = names[!dots | names %in% c("...elt", "...length", "...names")], strings = unique(text$strings),
-    symbols = symbols, looks = any(looks_up %in% c(symbols, text$strings)), dots = any(dots),
-    captures = may_capture(as_language(x))
+    values = text$values, symbols = unique(c(symbols, text$symbols)),
+    looks = any(looks_up %in% c(symbols, text$strings)), dots = any(dots), captures = may_capture(as_language(x))
   )
 }
 
@@ -87,13 +88,16 @@ looks_up <- c(
 takes_name <- c("get", "get0", "mget", "exists", "match.fun", "do.call", "dynGet")
 takes_code <- c("parse", "str2lang", "str2expression")
 
-# The strings in code: names of variables and pieces of code where they are given to such a function.
+# The strings in code: names of variables and pieces of code where they are given to such a function. And the values
+# in it that hold code of their own, as bquote() puts them there.
 text_visit <- function(parts, text, head = "") {
   for (part in parts) {
+    if (inherits(part, "formula")) text$values <- c(text$values, list(part)) # it may be of another environment
     part <- bare_code(part)
     if (typeof(part) == "character") {
+      attributes(part) <- NULL
       text_note(part, text, head)
-    } else if (is.call(part) && length(part) > 1L) {
+    } else if (is.call(part)) {
       to <- part[[1L]]
       if (is.call(to) && length(to) == 3L) to <- to[[3L]] # base::get
       to <- if (is.name(to)) as.character(to) else ""
@@ -101,6 +105,8 @@ text_visit <- function(parts, text, head = "") {
       text_visit(code_parts(part), text, inner)
     } else if (typeof(part) %in% c("pairlist", "expression")) {
       text_visit(code_parts(part), text)
+    } else if (may_hold_code(list(part))) {
+      text$values <- c(text$values, list(part))
     }
   }
 }
@@ -113,6 +119,7 @@ text_note <- function(strings, text, head) {
     text$names <- c(text$names, parsed_names(strings))
   } else {
     if (length(strings) == 1L && nchar(strings, "bytes") < 100L) text$strings <- c(text$strings, strings)
+    if (length(strings) <= 100L) text$symbols <- c(text$symbols, unlist(lapply(strings, parsed_names)))
     text$names <- c(text$names, unlist(lapply(braced(strings), parsed_names)))
   }
 }

@@ -1,7 +1,7 @@
 # The walk of globals_find() in R/encode-globals.R: from code to its names, to what they stand for, and to the code in
 # that. `found` is an environment with all that was found by now.
 
-globals_cost <- c(closure = 50, environment = 20, other = 5)
+globals_cost <- c(closure = 50, environment = 20, language = 20, other = 5)
 
 code_environment <- function(fun) {
   if (is.null(environment(fun))) baseenv() else environment(fun)
@@ -21,32 +21,11 @@ globals_scan <- function(found, x, env) {
   for (name in setdiff(known$functions, c(used$names, known$values))) {
     if (is_of_session(name, env, "function")) globals_add(found, name, env)
   }
-  globals_words(found, used$strings)
+  globals_push(found, used$values)
+  found$strings <- c(found$strings, used$strings)
   found$symbols <- c(found$symbols, used$symbols)
   found$looks <- found$looks || used$looks
   if (used$dots) globals_dots(found, env, "..." %in% captured)
-}
-
-# Strings: sapply(x, "name") calls the function of that name.
-globals_words <- function(found, strings) {
-  new <- setdiff(strings, found$strings)
-  found$strings <- c(found$strings, new)
-  for (k in seq_along(found$places)) {
-    place <- found$places[[k]]
-    for (name in intersect(new, found$names[[k]])) if (has_function(place, name)) globals_add(found, name, place)
-  }
-}
-
-# Where code looks variables up by their names every word of it may be one, and so on in what they hold.
-globals_look_up <- function(found) {
-  seen <- ".Random.seed"
-  while (found$looks && length(new <- setdiff(c(found$strings, found$symbols), seen)) > 0L) {
-    seen <- c(seen, new)
-    for (k in seq_along(found$places)) {
-      for (name in intersect(new, found$names[[k]])) globals_add(found, name, found$places[[k]])
-    }
-    globals_drain(found)
-  }
 }
 
 # Whether this object was met before; it is marked.
@@ -141,8 +120,8 @@ is_qualified <- function(x) is.call(x) && length(x) == 3L && as.character(x[[1L]
 
 leaving <- c("return", "break", "next", "signalCondition", "invokeRestart", "q", "quit", "browser")
 
-# What a name stands for. Code in variables and in plain lists is evaluated as often as not; the call that a fitted
-# model holds is only told.
+# What a name stands for. Code in variables and in plain lists is evaluated as often as not, where it stands; of the
+# call that a fitted model holds each symbol may be a variable.
 globals_take <- function(found, value) {
   if (is.language(value) && !inherits(value, "formula")) globals_scan(found, value, globalenv())
   globals_push(found, list(value))
@@ -155,8 +134,13 @@ is_of_session <- function(name, env, mode = "any") {
 
 # Objects to look into later, those that others hold after these, so that what is near is looked at first.
 globals_push <- function(found, objects) {
+  if (length(objects) == 0L) {
+    return(invisible())
+  }
   words <- are_words(objects)
-  if (any(words)) globals_words(found, unlist(objects[words], use.names = FALSE))
+  if (any(words)) globals_words(found, objects[words])
+  symbols <- vapply(objects, is.symbol, NA)
+  if (any(symbols)) globals_named(found, vapply(objects[symbols], as.character, ""))
   objects <- objects[may_hold_code(objects)]
   if (length(objects) > 0L) found$queue <- c(found$queue, list(objects))
 }
@@ -180,6 +164,8 @@ globals_look <- function(found, x) {
   } else if (inherits(x, "formula")) {
     env <- attr(x, ".Environment", exact = TRUE)
     globals_scan(found, x, if (is.environment(env)) env else globalenv())
+  } else if (is.language(x)) {
+    globals_named(found, code_symbols(x))
   } else if (type == "environment" && globals_seen(found, x)) {
     return(invisible())
   }
@@ -191,6 +177,7 @@ globals_look <- function(found, x) {
   parts <- globals_parts(x)
   if (length(parts) > found$left) parts <- parts[seq_len(max(0, found$left))]
   found$left <- found$left - length(parts)
+  if (type == "list") globals_words(found, list(attr(x, "names")))
   if (type == "list" && !is.object(x)) {
     code <- parts[vapply(parts, is.language, NA)]
     for (part in code[!vapply(code, is_empty_argument, NA)]) globals_take(found, part)
@@ -225,16 +212,6 @@ globals_variables <- function(env) {
   })
   unname(found$values)
 }
-
-# Which of these objects are strings that may be names of functions, or of variables that code looks up. Long vectors
-# are data.
-are_words <- function(objects) {
-  words <- vapply(objects, typeof, "") == "character"
-  words[words] <- vapply(objects[words], function(x) length(unclass(x)) <= words_most, NA)
-  words
-}
-
-words_most <- 10000L
 
 # In which of these objects there can be code, or in their attributes.
 may_hold_code <- function(objects) {

@@ -1,11 +1,11 @@
 # What the code of a task finds in the workspace and in what is attached. Workers that were not forked have neither.
 
-# list(variables, active, attached, packages, unsent, registered): the variables of the workspace that the functions and
-# expressions in the list `code`, and in what its other objects hold, use, those that they use included, and its methods
-# and classes, of which code shows no name; which of them are active bindings, and stand there as their functions; the
-# variables of lists and environments that attach() was given; the packages to attach, as they are on the search path;
-# the names of all other variables of the workspace; what registered_methods() gives. `env` is where expressions are
-# evaluated, NULL the workspace.
+# list(variables, active, attached, packages, unsent, large, registered): the variables of the workspace that the
+# functions and expressions in the list `code`, and in what its other objects hold, use, those that they use included,
+# and its methods and classes, of which code shows no name; which of them are active bindings, and stand there as their
+# functions; the variables of lists and environments that attach() was given; the packages to attach, as they are on the
+# search path; the names of all other variables of the workspace, and which of them globals_decide() has left for their
+# size; what registered_methods() gives. `env` is where expressions are evaluated, NULL the workspace.
 #
 # The last answer is kept with all that it depends on. That is told by values: whatever code can reach is written down
 # again, and compared.
@@ -18,7 +18,8 @@ globals_of <- function(code, env = NULL) {
   known <- the$globals
   if (!is.null(asked) && identical(asked, known$asked)) {
     values <- mget(as.character(names(known$found$variables)), envir = globalenv())
-    if (identical(bounded_bytes(unname(values)), known$values)) {
+    larger <- !any(vapply(known$found$large, is_small, NA, place = globalenv()))
+    if (larger && identical(bounded_bytes(unname(values)), known$values)) {
       known$found$variables <- values
       return(known$found)
     }
@@ -29,8 +30,8 @@ globals_of <- function(code, env = NULL) {
 }
 
 # What tells whether globals_find() would find the same, beside the values of what it has found: NULL where there is too
-# much of it, or variables are attached. Of other variables of the workspace it asks no more than whether they are
-# functions. Functions of a package stay as they are.
+# much of it, or variables are attached. Of other variables of the workspace it asks no more than of what type they are.
+# Functions of a package stay as they are.
 globals_asked <- function(code, env) {
   attached <- unlist(lapply(attached_lists(), ls, all.names = TRUE))
   if (length(setdiff(attached, ".Autoloaded")) > 0L) { # autoload()'s own
@@ -76,7 +77,10 @@ globals_find <- function(code, env) {
   found$active <- found$homes <- found$strings <- found$symbols <- character()
   found$looks <- FALSE
   found$places <- c(list(globalenv()), attached_lists())
-  found$names <- lapply(found$places, ls, all.names = TRUE, sorted = FALSE)
+  found$names <- lapply(found$places, function(place) {
+    setdiff(ls(place, all.names = TRUE, sorted = FALSE), ".Random.seed")
+  })
+  globals_doubt(found)
   found$seen <- new.env(parent = emptyenv())
   found$queue <- list()
   found$left <- globals_work
@@ -93,36 +97,18 @@ globals_find <- function(code, env) {
   registered <- registered_methods()
   for (method in registered) globals_scan(found, method$method, environment(method$method))
   globals_drain(found)
-  # What has not been looked into may need any of them.
-  partly <- found$left <= 0
-  found$left <- globals_work
-  for (k in seq_along(found$places)) {
-    place <- found$places[[k]]
-    for (name in masks_in(place, found$names[[k]], partly)) globals_add(found, name, place)
-  }
-  globals_drain(found)
-  globals_look_up(found)
+  globals_decide(found)
   list(
     variables = found$variables, active = found$active, attached = found$attached,
     packages = in_search_order(setdiff(found$homes, c("", "workspace"))),
-    unsent = setdiff(workspace, names(found$variables)), registered = registered
+    unsent = setdiff(workspace, names(found$variables)), large = globals_large(found), registered = registered
   )
 }
 
 # What to look for code in objects may cost: a unit is an element that is found to hold none, about a microsecond.
 # Beyond that a variable that a worker has not been given is not found there, which is an error, unless R itself or a
-# package has something of that name: masks_in().
+# package has something of that name: see globals_decide().
 globals_work <- 2e4
-
-# Names of the workspace, or of a list that is attached, that stand for something else where that is not: a worker would
-# go on with it. Where all code has been looked at they are needed for names that it puts together, so that functions
-# and data are told apart. Nothing is evaluated for it: an active binding, and what is not evaluated yet, count as data.
-masks_in <- function(place, names, all) {
-  beyond <- parent.env(place)
-  names <- setdiff(names, ".Random.seed")
-  names <- names[vapply(names, exists, NA, envir = beyond)]
-  Filter(function(name) all || has_function(place, name) != is.null(find_home(name, beyond, "function")), names)
-}
 
 has_globals <- function() requireNamespace("globals", quietly = TRUE)
 

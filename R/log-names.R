@@ -241,9 +241,10 @@ code_parts <- function(x) {
   parts[!vapply(parts, is_empty_argument, NA)]
 }
 
-# Code of a class, such as a formula, may have methods of `[`, `[[`, as.list() and more with ideas of their own.
+# Code of a class, such as a formula, may have methods of `[`, `[[`, as.list() and more with ideas of their own. What is
+# no code may be an object that has its attributes in place, as environments have.
 bare_code <- function(x) {
-  if (is.object(x)) attributes(x) <- NULL
+  if (is.object(x) && typeof(x) %in% c("language", "pairlist", "expression")) attributes(x) <- NULL
   x
 }
 

@@ -80,7 +80,7 @@ search_index <- function(names, before) {
 # Notes the words in what serialize() has made.
 search_bytes <- function(search, bytes) {
   for (index in search$indices) {
-    at <- .Call(ffi_encode_words, bytes, index$words, index$slots, index$longest, index$odd)
+    at <- .Call(ffi_encode_words, list(bytes), index$words, index$slots, index$longest, index$odd)
     if (length(at) > 0L) search$found[index$at[at]] <- TRUE
   }
 }

@@ -187,11 +187,41 @@ SEXP ffi_encode_table(SEXP names) {
   return slots;
 }
 
-/* Which of `names`, in UTF-8, are among the words of the strings in what serialize(xdr = FALSE) has written, as
-   indices; those at `odd` may stand anywhere in a string. Symbols do not count: those that are no code are names of
-   attributes. A string holds no zero byte, so that numbers hardly ever look like one. */
-SEXP ffi_encode_words(SEXP stream, SEXP names, SEXP slots, SEXP longest, SEXP odd) {
+static void mark_string(const name_table *table, SEXP odd, const char *text, int length, int is_latin1, int *found) {
+  const void *top = vmaxget();
+  if (is_latin1) text = as_utf8(text, &length);
+  mark_words(table, text, length, found);
+  mark_odd(table->names, odd, text, length, found);
+  vmaxset(top);
+}
+
+static void mark_strings(const name_table *table, SEXP odd, SEXP strings, int *found) {
+  for (R_xlen_t i = 0; i < XLENGTH(strings); i++) {
+    SEXP string = STRING_ELT(strings, i);
+    if (string == NA_STRING) continue;
+    mark_string(table, odd, CHAR(string), LENGTH(string), Rf_getCharCE(string) == CE_LATIN1, found);
+  }
+}
+
+/* Symbols do not count: those that are no code are names of attributes. A string holds no zero byte, so that numbers
+   hardly ever look like one. */
+static void mark_stream(const name_table *table, SEXP odd, const char *bytes, R_xlen_t size, int *found) {
   enum { STRING = 9, ASCII = 64 << 12, UTF8 = 8 << 12, LATIN1 = 4 << 12, BYTES = 2 << 12 };
+  int32_t head[2];
+  for (R_xlen_t at = 0; at + (R_xlen_t)sizeof head < size; at++) {
+    memcpy(head, bytes + at, sizeof head);
+    if ((head[0] & ~(ASCII | UTF8 | LATIN1 | BYTES)) != STRING || head[1] <= 0) continue;
+    if (head[1] > size - at - (R_xlen_t)sizeof head) continue;
+    const char *text = bytes + at + sizeof head;
+    if (memchr(text, 0, (size_t)head[1]) != NULL) continue;
+    if (!is_symbol(bytes, at)) mark_string(table, odd, text, head[1], head[0] & LATIN1, found);
+    at += (R_xlen_t)sizeof head + head[1] - 1;
+  }
+}
+
+/* Which of `names`, in UTF-8, are among the words of strings, as indices; those at `odd` may stand anywhere in one.
+   `sources` is a list of vectors of strings, and of what serialize(xdr = FALSE) has written. */
+SEXP ffi_encode_words(SEXP sources, SEXP names, SEXP slots, SEXP longest, SEXP odd) {
   R_xlen_t count = XLENGTH(names);
   if (count == 0) return Rf_allocVector(INTSXP, 0);
   name_table table = {
@@ -200,24 +230,10 @@ SEXP ffi_encode_words(SEXP stream, SEXP names, SEXP slots, SEXP longest, SEXP od
   const void *top = vmaxget();
   int *found = (int *)R_alloc((size_t)count, sizeof(int));
   memset(found, 0, (size_t)count * sizeof(int));
-  const char *bytes = (const char *)RAW_RO(stream);
-  R_xlen_t size = XLENGTH(stream);
-  int32_t head[2];
-  for (R_xlen_t at = 0; at + (R_xlen_t)sizeof head < size; at++) {
-    memcpy(head, bytes + at, sizeof head);
-    if ((head[0] & ~(ASCII | UTF8 | LATIN1 | BYTES)) != STRING || head[1] <= 0) continue;
-    if (head[1] > size - at - (R_xlen_t)sizeof head) continue;
-    const char *text = bytes + at + sizeof head;
-    int length = head[1];
-    if (memchr(text, 0, (size_t)length) != NULL) continue;
-    if (!is_symbol(bytes, at)) {
-      const void *here = vmaxget();
-      if (head[0] & LATIN1) text = as_utf8(text, &length);
-      mark_words(&table, text, length, found);
-      mark_odd(names, odd, text, length, found);
-      vmaxset(here);
-    }
-    at += (R_xlen_t)sizeof head + head[1] - 1;
+  for (R_xlen_t i = 0; i < XLENGTH(sources); i++) {
+    SEXP source = VECTOR_ELT(sources, i);
+    if (TYPEOF(source) == STRSXP) mark_strings(&table, odd, source, found);
+    if (TYPEOF(source) == RAWSXP) mark_stream(&table, odd, (const char *)RAW_RO(source), XLENGTH(source), found);
   }
   int hits = 0;
   for (R_xlen_t i = 0; i < count; i++) hits += found[i] != 0;

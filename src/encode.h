@@ -81,7 +81,7 @@ SEXP ffi_encode_mentions(SEXP values, SEXP names);
 SEXP ffi_encode_names(SEXP streams, SEXP names, SEXP symbols);
 SEXP ffi_encode_spaces(SEXP streams);
 SEXP ffi_encode_table(SEXP names);
-SEXP ffi_encode_words(SEXP stream, SEXP names, SEXP slots, SEXP longest, SEXP odd);
+SEXP ffi_encode_words(SEXP sources, SEXP names, SEXP slots, SEXP longest, SEXP odd);
 SEXP ffi_encode_classes(SEXP value, SEXP names);
 
 /* Letters, digits, dots, underscores, and all that is not ASCII, in any locale. */

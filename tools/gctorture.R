@@ -92,7 +92,7 @@ cases <- list(
     slots <- call("ffi_encode_table", names)
     bytes <- serialize(data, NULL, xdr = FALSE)
     list(
-      call("ffi_encode_words", bytes, names, slots, max(nchar(names, "bytes")), match("three", names)),
+      call("ffi_encode_words", list(bytes, names), names, slots, max(nchar(names, "bytes")), match("three", names)),
       call("ffi_encode_names", list(bytes, bytes), names, FALSE),
       call("ffi_encode_spaces", list(bytes, bytes)), call("ffi_encode_classes", data, names)
     )

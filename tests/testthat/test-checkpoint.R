@@ -540,7 +540,7 @@ test_that("words are found in strings alone, and as a whole", {
   words <- function(x) {
     slots <- .Call(regatta:::ffi_encode_table, names)
     stream <- serialize(x, NULL, xdr = FALSE, version = 2L)
-    names[.Call(regatta:::ffi_encode_words, stream, names, slots, 10L, match("rg k", names))]
+    names[.Call(regatta:::ffi_encode_words, list(stream), names, slots, 10L, match("rg k", names))]
   }
   expect_identical(words(c("2 * rg_k+1", NA, "")), "rg_k")
   expect_identical(words("z"), "z")
@@ -551,7 +551,7 @@ test_that("words are found in strings alone, and as a whole", {
   expect_identical(words(iconv("1+\u00e9", "UTF-8", "latin1")), "\u00e9")
   expect_identical(words(c(rg = 1)), character())
   expect_identical(words(list(1:3e5 + 0L, (1:3e5) / 7, as.raw(0:255), quote(z), quote(names))), character())
-  expect_identical(.Call(regatta:::ffi_encode_words, raw(100), character(), integer(), 0L, integer()), integer())
+  expect_identical(.Call(regatta:::ffi_encode_words, list(raw(100)), character(), integer(), 0L, integer()), integer())
 })
 
 test_that("names that are not ASCII are names as others are", {

@@ -39,6 +39,37 @@ test_that("names that an attached package masks mean what they mean here, howeve
   expect_identical(par_lapply(1, unused, .on = local_pool(1L), .control = here()), list(1L))
 })
 
+test_that("data that has the name of a function is data, and the other way round, however code comes by the name", {
+  here <- regatta:::workspace_take()
+  withr::defer(regatta:::workspace_reset(here, character()))
+  eval(quote({
+    df <- mtcars
+    weights <- rep(2, 32)
+    gamma <- NULL
+    month.name <- function() 1
+    mle <- 2
+    makeActiveBinding("beta", function() 42, globalenv())
+    rg_fits <- list(lm(mpg ~ wt, df, weights = weights), glm(mpg ~ cyl, data = df))
+  }), globalenv())
+  local_attached(list(dt = 1:5), "rg_data")
+  suppressMessages(library(stats4))
+  withr::defer(detach("package:stats4"))
+  fits <- get("rg_fits", globalenv())
+  rm("rg_fits", envir = globalenv())
+  expect_as_lapply(fits, function(m) nrow(eval(m$call$data)) - nobs(m))
+  expect_as_lapply(fits, function(m) AIC(update(m, . ~ . + hp)))
+  expect_as_lapply(list("nrow(df)", "df$mpg"), function(s) eval(parse(text = s)))
+  if (requireNamespace("glue", quietly = TRUE)) {
+    expect_as_lapply("{nrow(df)} {sum(weights)}", function(s) as.character(glue::glue(s)))
+  }
+  parts <- list(list("d", "f"), list("d", "t"), list("gam", "ma"), list("be", "ta"), list("m", "le"))
+  expect_as_lapply(parts, function(s) get(paste0(s[[1]], s[[2]])))
+  expect_as_lapply("f", function(s) nrow(globalenv()[[paste0("d", s)]]))
+  expect_as_lapply("onth.name", function(s) c(get(paste0("m", s))(), exists(paste0("m", s), mode = "character")))
+  # A call of a function passes over what is none.
+  expect_as_lapply(1, function(i) c(df(1, 2, 3), beta(1, 2), do.call(paste0("d", "f"), list(1, 2, 3)), gamma(4)))
+})
+
 test_that("names of a package that library() was to leave out mask nothing", {
   suppressMessages(library(stats4, exclude = c("summary", "AIC")))
   withr::defer(detach("package:stats4"))

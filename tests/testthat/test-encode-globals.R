@@ -61,6 +61,48 @@ test_that("code among elements, arguments and variables counts, and what is not 
   expect_sent(function(i) RgProto()@f())
 })
 
+test_that("each word in data may be the name of a variable that stands for a function on workers", {
+  local_workspace()
+  in_workspace({
+    df <- data.frame(y = as.double(1:2e4), x = rep(1:4, 5e3)) # more than is sent for nothing
+    dt <- data.frame(y = as.double(1:4), x = 1:4)
+    rg_small <- 3
+    rg_large <- numeric(1e5)
+    rg_function <- function() rg_small
+    rg_identity <- function(x, ...) x
+  })
+  sent <- function(x, FUN = get("rg_identity", globalenv())) {
+    sort(as.character(names(regatta:::globals_of(regatta:::code_of(list(FUN = FUN, X = x, args = list())))$variables)))
+  }
+  holders <- list(
+    call = structure(list(call = quote(lm(y ~ x, data = df))), class = "rg_fit"), fit = in_workspace(lm(y ~ x, df)),
+    text = "nrow(df)", braces = "{nrow(df)}", piece = "nrow(df", name = "df", factor = factor("y ~ df"),
+    names = list(df = 1), column = data.frame(a = "df$y"), marked = structure(1, of = "df"),
+    symbol = structure(list(quote(df)), class = "rg_spec"), code = structure(list(expression(df)), class = "rg_spec"),
+    within = list2env(list(a = "df")), slot = new("className", "df")
+  )
+  for (name in names(holders)) {
+    expect_identical(sent(list(holders[[name]])), c("df", "dt"), label = name)
+  }
+  expect_identical(sent("df"), c("df", "dt"))
+  expect_identical(sent(factor("df")), c("df", "dt"))
+  expect_identical(sent(1), "dt")
+  # What masks nothing is sent where a call names it, or code looks up, or it is small; else it is an error.
+  expect_identical(sent("head(rg_large)"), "dt")
+  expect_identical(sent(list(structure(list(quote(rg_large)), class = "rg_spec"))), c("dt", "rg_large"))
+  expect_identical(sent("rg_large", in_workspace(function(s) eval(parse(text = s)))), c("dt", "rg_large"))
+  expect_identical(sent(1, in_workspace(function(i) { s <- "sum(rg_large)"; eval(str2lang(s)) })), c("dt", "rg_large"))
+  expect_identical(sent("rg_small + 1"), c("dt", "rg_small"))
+  expect_identical(sent("rg_function()"), c("dt", "rg_function", "rg_small"))
+  # Not for nothing: what needs a package, and what has to be evaluated.
+  in_workspace({
+    var <- structure(list(f = testthat::expect_true), class = "rg_needing")
+    delayedAssign("range", stop("evaluated"))
+    makeActiveBinding("beta", function() 42, globalenv())
+  })
+  expect_identical(sent(1), c("beta", "dt"))
+})
+
 test_that("what is not evaluated yet is not evaluated to see whether it masks something", {
   local_workspace()
   attach(NULL, name = "rg_lazy")
@@ -135,15 +177,17 @@ test_that("names that R has, too, mean what they mean in the workspace, also whe
   })
   there <- in_workspace(function(i) list(do.call(paste0("s", "d"), list(1:3)), get(paste0("p", "i"))))
   expect_identical(par_lapply(1:2, there, .on = local_pool(), .control = unseeded), lapply(1:2, there))
-  # A function is not taken for data, nor the other way round: that is an error there or the same.
-  expect_setequal(names(regatta:::globals_of(list(there))$variables), c("sd", "pi"))
-  # Where not all was looked into all such names are sent, and others are an error that says what to do.
+  expect_setequal(names(regatta:::globals_of(list(there))$variables), c("sd", "pi", "letters"))
+  # Large data that stands for a function is not sent for nothing, but where not all was looked into all such names are,
+  # and others are an error that says what to do.
+  in_workspace(df <- numeric(1e5))
+  expect_setequal(names(regatta:::globals_of(list(there))$variables), c("sd", "pi", "letters"))
   in_workspace(rg_far <- function(x) rg_farther(x))
   in_workspace(rg_farther <- function(x) x)
   many <- c(lapply(1:6000, function(i) list(i)), list(list(get("rg_far", globalenv()))))
   first <- in_workspace(function(x) x[[6001]][[1]](1))
   sent <- names(regatta:::globals_of(list(first, many))$variables)
-  expect_true(all(c("sd", "pi", "letters") %in% sent) && !"rg_farther" %in% sent)
+  expect_true(all(c("sd", "pi", "letters", "df") %in% sent) && !"rg_farther" %in% sent)
   run <- function() par_lapply(1, function(i, f) f(many), first, .on = local_pool(), .control = unseeded)
   e <- expect_error(run(), class = "regatta_error_element")
   expect_match(conditionMessage(e), "force.rg_farther")
@@ -259,6 +303,10 @@ test_that("what code needs is found anew when anything has changed that it depen
   expect_found(in_workspace(sd <- function(x) "mine")) # which the code does not name, and may put together
   expect_found(in_workspace(var <- function(x) "mine"))
   expect_found(in_workspace(rm(var)))
+  in_workspace(df <- numeric(1e5)) # too large to be sent for nothing, and then small
+  expect_found(in_workspace(df <- 1))
+  expect_found(in_workspace(df <- numeric(1e5)))
+  expect_found(in_workspace(rm(df)))
   expect_found(in_workspace(rg_made <- function(x) UseMethod("rg_made")))
   expect_found(in_workspace({
     rm(rg_beside)
@@ -417,6 +465,36 @@ test_that("a name with two dots before it, as data.table has them, is a use of t
   expect_identical(par_lapply(1:2, there, .on = local_pool(), .control = unseeded), list("b", "c"))
 })
 
+test_that("what stands in code as a value is looked into", {
+  local_workspace()
+  in_workspace({
+    rg_k <- 2
+    rg_uses <- function(i) rg_k + i
+    rg_formula <- local({
+      rg_inner <- function() rg_k
+      y ~ rg_inner()
+    })
+  })
+  uses <- get("rg_uses", globalenv())
+  expect_used <- function(code) {
+    in_body <- as.function(c(alist(i = ), code), globalenv())
+    in_default <- as.function(c(list(i = code), quote(i)), globalenv())
+    for (fun in list(in_body, in_default)) {
+      expect_identical(names(regatta:::globals_of(list(fun))$variables), "rg_k")
+    }
+    expect_identical(names(regatta:::globals_of(list(code))$variables), "rg_k")
+  }
+  expect_used(bquote(.(uses)(i)))
+  expect_used(bquote(.(in_workspace(function() rg_k))()))
+  expect_used(bquote(sapply(1, .(uses))))
+  expect_used(bquote({ g <- function(x, f = .(uses)) f(x); g(i) }))
+  expect_used(bquote(.(list(a = uses))$a(i)))
+  expect_used(bquote(.(list2env(list(a = uses)))$a(i)))
+  expect_used(bquote(eval(.(get("rg_formula", globalenv()))[[2]])))
+  there <- in_workspace(eval(bquote(function(i) tryCatch(.(rg_uses)(i), error = function(e) NA))))
+  expect_identical(par_lapply(1:2, there, .on = local_pool(), .control = unseeded), list(3, 4))
+})
+
 end_servers()
 
 test_that("what stands in braces in a string is code that may use variables", {
@@ -435,6 +513,13 @@ test_that("what stands in braces in a string is code that may use variables", {
   expect_identical(found(function(i) c("{rg_k)}", "\xff{rg_twice} {rg_k}", "{}", "\u00e9 {\u00e9}", NA)), c("rg_k", "rg_twice"))
   long <- paste(c(rep("a", 1e4), "{rg_k}"), collapse = " ")
   expect_identical(found(rlang::new_function(alist(i = ), long)), "rg_k")
+})
+
+test_that("an object that stands in code as it is keeps its attributes", {
+  held <- structure(new.env(), class = "rg_held")
+  f <- eval(bquote(function(i) class(.(held))))
+  expect_length(regatta:::globals_of(list(f))$variables, 0L)
+  expect_s3_class(held, "rg_held")
 })
 
 test_that("code of an environment from which nothing of R is found is code as any other", {
