@@ -11,7 +11,7 @@ error_element <- function(record, index, name = NULL, pid = NA_integer_, try = 1
     index = as.integer(index), name = name, pid = as.integer(pid), try = as.integer(try),
     body = c(
       format_innermost(record$trace, 10L), nested_calls(record$cnd), lost_fields(record$lost),
-      unsent_variable(record$unsent)
+      unsent_variable(record$unsent, "the session's workspace"), unsent_attached(record$attached)
     ),
     trace = record$trace, parent = record$cnd, call = call
   )
@@ -51,15 +51,28 @@ lost_fields <- function(paths) {
   }
 }
 
-unsent_variable <- function(name) {
+# `of`: what of the session has the variable, in words.
+unsent_variable <- function(name, of) {
   if (!is.null(name)) {
     sprintf(paste(
-      "`%s` is a variable of the session's workspace that was not sent to the worker: code that is looked at",
+      "`%s` is a variable of %s that was not sent to the worker: code that is looked at",
       "before it runs does not show that it needs it. Name it in the code of the function, as by `force(%s)`,",
       "or give it to the function as a further argument, alone or in a list. `parallel::clusterExport()` does not",
       "help: what workers have under the name of a variable of the session does not count in a call."
-    ), name, name)
+    ), name, of, name)
   }
+}
+
+# `home` as attached_home() gives it.
+unsent_attached <- function(home) {
+  if (is.null(home) || !home$is_package) {
+    return(if (!is.null(home)) unsent_variable(home$name, sprintf("\"%s\", which the session has attached,", home$of)))
+  }
+  sprintf(paste(
+    "`%s` is of package %s, which the session has attached and the worker has not: code that is looked at before it",
+    "runs does not show that it needs the package. Name it in the code of the function as `%s::%s`, or begin the",
+    "function by `library(%s)`."
+  ), home$name, home$of, home$of, home$name, home$of)
 }
 
 # As R puts it, but not where all that it says is that the element's function was called.

@@ -47,7 +47,7 @@ asked_one_by_one <- function(run) {
 # What the worker would have sent of another such error.
 record_alike <- function(record, message) {
   record$cnd <- simpleError(message, unclass(record$cnd)[["call"]])
-  record$unsent <- NULL
+  record$unsent <- record$missing <- NULL
   record
 }
 

@@ -12,6 +12,7 @@ take_error <- function(run, event) {
     return(fail(run, index, "timeout", cnd, event))
   }
   if (!is.null(turned)) event$error <- turned
+  event$error$attached <- attached_home(event$error$missing)
   cnd <- error_element(event$error, index, element_name(run, index), event$pid, event$try, run$task$call)
   fail(run, index, "error", cnd, event)
 }

@@ -12,6 +12,17 @@ attached_lists <- function() {
 # Whether what is found by this name behind the workspace is what this environment of the search path has.
 is_first_attached <- function(name, env) identical(find_home(name, parent.env(globalenv())), env)
 
+# list(name, of, is_package): which package, or list, has what a worker has `missing`; NULL if none that was attached here
+# alone.
+attached_home <- function(missing) {
+  where <- if (!is.null(missing)) find_home(missing, parent.env(globalenv()))
+  of <- if (!is.null(where)) home_of(where)
+  if (!is.null(of) && !of %in% default_packages()) {
+    is_package <- of != "workspace"
+    list(name = missing, of = if (is_package) of else attr(where, "name"), is_package = is_package)
+  }
+}
+
 # list(envs, name, package, mask, partial): the names that are found in packages which not every R process attaches, the
 # package of each, and whether there is something else of that name in R; the packages of which library() was to attach
 # some names only. Packages do not change while they are attached.

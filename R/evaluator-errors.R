@@ -91,7 +91,7 @@ keep_error <- function(cnd, shown, interrupted) {
   cnd <- without_outer_call(cnd)
   record <- capture_error(cnd, shown$calls, shown$frames, detail = detail, dump = dump)
   record$interrupted <- interrupted
-  record$unsent <- unsent_name(cnd)
+  record <- c(record, missing_name(cnd))
   evaluator$record <- or_else(portable_record(record), record)
 }
 
@@ -128,21 +128,26 @@ outer_calls <- function() {
   evaluator$outer
 }
 
-# The variable for want of which code has failed, if the session has it and the worker was not sent it. The
+# The variable or function for want of which code has failed: list(unsent, missing), the one if it is a variable of the
+# session that the worker was not sent, else the other. Of a worker that has all that the session has neither. The
 # messages are R's, in the language of the worker.
-unsent_name <- function(cnd) {
-  names <- evaluator$unsent
-  if (length(names) > 0L && length(cnd$message) == 1L) {
-    told <- function(template, ..., domain = "R") sprintf(gettext(template, domain = domain), ...)
-    messages <- list(
-      told("object '%s' not found", names), told("could not find function \"%s\"", names),
-      told("object '%s' of mode '%s' was not found", names, "function"), # get() with a mode, match.fun()
-      told("value for '%s' not found", names), # mget()
-      told("%s not found", sQuote(names), domain = "R-base") # dynGet()
-    )
-    for (each in messages) {
-      at <- match(cnd$message, each)
-      if (!is.na(at)) return(names[[at]])
+missing_name <- function(cnd) {
+  if (is.null(evaluator$unsent) || !is.character(cnd$message) || length(cnd$message) != 1L) {
+    return(NULL)
+  }
+  any <- "\\E(.*)\\Q"
+  told <- function(template, ..., domain = "R") sprintf(gettext(template, domain = domain), ...)
+  messages <- c(
+    told("object '%s' not found", any), told("could not find function \"%s\"", any),
+    told("object '%s' of mode '%s' was not found", any, "function"), # get() with a mode, match.fun()
+    told("value for '%s' not found", any), # mget()
+    told("%s not found", sQuote(any), domain = "R-base") # dynGet()
+  )
+  for (pattern in sprintf("^\\Q%s\\E$", messages)) {
+    found <- or_else(regmatches(cnd$message, regexec(pattern, cnd$message, perl = TRUE))[[1L]], NULL)
+    if (length(found) == 2L) {
+      name <- found[[2L]]
+      return(if (name %in% evaluator$unsent) list(unsent = name) else list(missing = name))
     }
   }
 }

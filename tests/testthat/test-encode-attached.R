@@ -94,6 +94,25 @@ test_that("lists that are attached are searched as here", {
   expect_s3_class(expect_as_lapply(list(1:3), apply_to, "summary")[[1L]], "summaryDefault")
 })
 
+test_that("what is not found on a worker and the session has attached is said to be that", {
+  local_attached(list(rg_behind = 1), "rg_list")
+  suppressMessages(library(stats4))
+  withr::defer(detach("package:stats4"))
+  said <- function(FUN, on) {
+    FUN <- utils::removeSource(FUN)
+    environment(FUN) <- globalenv()
+    cnd <- expect_error(par_lapply("le", FUN, .on = on, .control = here()), class = "regatta_error_element")
+    paste(cnd$body, collapse = "\n")
+  }
+  for (on in list(pool, nodes$cluster)) {
+    expect_match(said(function(s) get(paste0("m", s)), on), "`mle` is of package stats4, .*stats4::mle.*library.stats4")
+    expect_match(said(function(s) do.call(paste0("m", s), list()), on), "`mle` is of package stats4")
+    told <- said(function(s) get(paste0("rg_", "behind")), on)
+    expect_match(told, "`rg_behind` is a variable of \"rg_list\", .* not sent")
+    expect_no_match(said(function(s) get(paste0("rg_no", s)), on), "session")
+  }
+})
+
 test_that("data sets of R with formulas of the empty environment are sent as others", {
   expect_as_lapply(split(datasets::CO2, datasets::CO2$Type), function(d) d[1, "uptake"])
   expect_as_lapply(1:2, function(i) CO2[i, "uptake"])
