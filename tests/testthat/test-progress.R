@@ -140,21 +140,6 @@ test_that("a knitr document has no progress in it", {
   expect_false(is.null(progress_start(3, TRUE)$backend))
 })
 
-# What is on the screen of a terminal after `text`: a carriage return goes back to the first column
-# and what follows overwrites.
-screen <- function(text) {
-  text <- gsub("\033\\[[0-9;?]*[a-zA-Z]", "", text)
-  lines <- strsplit(gsub("\r+\n", "\n", text), "\n", fixed = TRUE)[[1L]]
-  vapply(lines, function(line) {
-    cells <- character()
-    for (part in strsplit(line, "\r", fixed = TRUE)[[1L]]) {
-      new <- strsplit(part, "", fixed = TRUE)[[1L]]
-      cells[seq_along(new)] <- new
-    }
-    sub(" +$", "", paste(cells, collapse = ""))
-  }, "", USE.NAMES = FALSE)
-}
-
 in_terminal <- function(code) {
   withr::local_preserve_seed()
   skip_if_not(file.access("/dev/ptmx", 2L) == 0L, "a pseudo-terminal (/dev/ptmx) can be opened")
@@ -195,7 +180,7 @@ test_that("a terminal shows a bar that gives way to output and is gone at the en
   expect_match(text, "]  48%", fixed = TRUE)
   expect_match(text, "] 100%", fixed = TRUE)
   expect_identical(
-    screen(text)[1:3],
+    terminal_screen(text)[1:3],
     c("output of 25", "output of 50", "50 of 50 done in 50 s, 2 failed")
   )
 })
