@@ -250,6 +250,12 @@ test_that("functions of R that options hold are there in a call, and those of th
     withr::with_options(list(rg.maker = evalq(local(function(x) x * times), environment())), {
       expect_identical(seen(), 10, label = place)
     })
+    # It would be found in the package, were it not for what it uses of the call.
+    frame <- new.env(parent = asNamespace("stats"))
+    frame$times <- 7
+    withr::with_options(list(rg.maker = evalq(function(x) x * times, frame)), {
+      expect_identical(seen(), 10, label = place)
+    })
     parallel::clusterCall(there, own)
     expect_identical(seen(), 10, label = place)
     parallel::clusterCall(there, function() options(rg.maker = NULL))
@@ -274,6 +280,17 @@ test_that("functions of R that options hold are there in a call, and those of th
     withr::defer(parallel::stopCluster(begun))
     shown <- par_lapply(1, function(i) capture.output(str(1:3)), .on = begun, .control = on_local())
     expect_identical(shown, list(" int [1:3] 1 2 3"))
+  })
+  # And of one that has put a function of its own in place of what workers were started with: they keep that.
+  given <- withr::with_options(list(rg.given = stats::median), {
+    given <- cluster_local(1L, packages = "splines") # a server of its own
+    par_lapply(1, identity, .on = given, .control = on_local())
+    given
+  })
+  withr::defer(parallel::stopCluster(given))
+  withr::with_options(list(rg.given = function(x) times), {
+    kept <- par_lapply(1, function(i) getOption("rg.given", length)(c(1, 2, 6)), .on = given, .control = on_local())
+    expect_identical(kept, list(2))
   })
 })
 
