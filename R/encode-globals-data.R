@@ -96,9 +96,17 @@ is_small <- function(name, place) {
   if (is.function(value)) {
     return(is.primitive(value) || is_unpackaged(value))
   }
-  bytes <- bounded_bytes(value)
+  bytes <- if (!is_long(value)) bounded_bytes(value)
   needed <- if (!is.null(bytes)) .Call(ffi_encode_spaces, list(bytes))
   !is.null(bytes) && all(sub("package:", "", needed, fixed = TRUE) %in% default_packages())
+}
+
+# Whether it has surely more bytes, which can be told of most data at a glance: to begin to write it takes far longer.
+is_long <- function(x) {
+  columns <- if (typeof(x) == "list") unclass(x) else list(x)
+  length(columns) <= 100L && any(vapply(columns, function(column) {
+    typeof(column) %in% c("double", "character") && !is.object(column) && length(column) > small_code / 8
+  }, NA))
 }
 
 # Of the workspace, what is_small() has left.

@@ -140,7 +140,10 @@ globals_push <- function(found, objects) {
   words <- are_words(objects)
   if (any(words)) globals_words(found, objects[words])
   symbols <- vapply(objects, is.symbol, NA)
-  if (any(symbols)) globals_named(found, vapply(objects[symbols], as.character, ""))
+  if (any(symbols)) {
+    names <- vapply(objects[symbols], as.character, "")
+    globals_named(found, c(names, undotted(names)))
+  }
   objects <- objects[may_hold_code(objects)]
   if (length(objects) > 0L) found$queue <- c(found$queue, list(objects))
 }
@@ -165,7 +168,7 @@ globals_look <- function(found, x) {
     env <- attr(x, ".Environment", exact = TRUE)
     globals_scan(found, x, if (is.environment(env)) env else globalenv())
   } else if (is.language(x)) {
-    globals_named(found, code_symbols(x))
+    globals_push(found, code_leaves(x))
   } else if (type == "environment" && globals_seen(found, x)) {
     return(invisible())
   }

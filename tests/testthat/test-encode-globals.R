@@ -78,6 +78,7 @@ test_that("each word in data may be the name of a variable that stands for a fun
     call = structure(list(call = quote(lm(y ~ x, data = df))), class = "rg_fit"), fit = in_workspace(lm(y ~ x, df)),
     text = "nrow(df)", braces = "{nrow(df)}", piece = "nrow(df", name = "df", factor = factor("y ~ df"),
     names = list(df = 1), column = data.frame(a = "df$y"), marked = structure(1, of = "df"),
+    dotted = structure(list(call = quote(b[, ..df])), class = "rg_fit"),
     symbol = structure(list(quote(df)), class = "rg_spec"), code = structure(list(expression(df)), class = "rg_spec"),
     within = list2env(list(a = "df")), slot = new("className", "df")
   )
@@ -491,6 +492,9 @@ test_that("what stands in code as a value is looked into", {
   expect_used(bquote(.(list(a = uses))$a(i)))
   expect_used(bquote(.(list2env(list(a = uses)))$a(i)))
   expect_used(bquote(eval(.(get("rg_formula", globalenv()))[[2]])))
+  held <- as.call(list(uses, 1))
+  expect_used(bquote(eval(.(list2env(list(a = held)))$a)))
+  expect_used(bquote(eval(.(structure(list(held), class = "rg_held"))[[1]])))
   there <- in_workspace(eval(bquote(function(i) tryCatch(.(rg_uses)(i), error = function(e) NA))))
   expect_identical(par_lapply(1:2, there, .on = local_pool(), .control = unseeded), list(3, 4))
 })
