@@ -194,7 +194,8 @@ test_that("a child that reads stdin gets its end, and the parent's input is unto
 
 test_that("functions that a worker has others for are the session's when they come back as values", {
   skip_unless_linux()
-  given <- par_lapply(1:2, function(i) list(stdin = stdin, quit = quit, browser = browser), .control = two_workers())[[1L]]
+  functions <- function(i) list(stdin = stdin, quit = quit, browser = browser)
+  given <- par_lapply(1:2, functions, .control = two_workers())[[1L]]
   expect_identical(attr(given$stdin(), "conn_id"), attr(stdin(), "conn_id"))
   expect_output(withr::with_options(list(browserNLdisabled = TRUE), given$browser(expr = FALSE)), NA)
   got <- fault_start(function(quit) {
