@@ -3,7 +3,7 @@
 
 cluster_local <- function(n = workers_available(), packages = NULL,
                           start = c("forkserver", "parallel", "sequential"), timeout = 60) {
-  n <- check_count(as.integer(n), "n")
+  n <- check_count(n, "n")
   packages <- check_packages(packages)
   start <- check_choice(start, "start", c("forkserver", "parallel", "sequential"))
   timeout <- check_seconds(timeout, "timeout")

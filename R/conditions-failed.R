@@ -25,8 +25,8 @@ abort_failed <- function(doing, dots, call = NULL) {
     sprintf("%s: there is no value, since %s", doing, message_of_one(failed)),
     index = failed[["index"]], name = failed[["name"]], parent = failed, call = call,
     body = paste0(
-      "`", ours("par_failed"), "(values)` tells the elements that have failed: ",
-      "`values[!", ours("par_failed"), "(values)]` are the others."
+      "With `result` for what the call has returned: `", ours("par_failed"), "(result)` tells the elements that ",
+      "have failed, `result[!", ours("par_failed"), "(result)]` are the others."
     )
   ))
 }

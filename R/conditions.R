@@ -244,7 +244,7 @@ error_elements <- function(errors, n, call = NULL) {
 
 warning_errors <- function(errors, n, call = NULL, file = NULL) {
   message <- sprintf(
-    "%s; the conditions are in place of their values: `%s(values)` tells them, `summary(%s)` lists them.",
+    "%s; the conditions are in place of their values. `%s(result)` of the result tells them, `summary(%s)` lists them.",
     count_failures(errors, n), ours("par_failed"), ours("par_last()")
   )
   message <- paste(c(message, if (!is.null(file)) advise_debugger(errors[[1L]], file)), collapse = "\n")

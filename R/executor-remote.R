@@ -401,7 +401,7 @@ remote_start <- function(pool, seconds, min_workers, call) {
 remote_reason <- function(pool) {
   states <- vapply(pool$hosts, `[[`, "", "state")
   reasons <- vapply(pool$hosts[states == "gone"], `[[`, "", "reason")
-  if (length(reasons) > 0L) paste(utils::tail(reasons, 5L), collapse = "; ") else "they have not come in time"
+  if (length(reasons) > 0L) paste(utils::tail(unique(reasons), 5L), collapse = "; ") else "they have not come in time"
 }
 
 remote_advice <- function(pool) {

@@ -101,7 +101,7 @@ advise_on <- function(on) {
   } else if (is.character(on)) {
     hosts <- quoted(on)
     if (length(on) > 1L) hosts <- sprintf("c(%s)", hosts)
-    sprintf("For workers on other hosts: `.on = parallel::makePSOCKcluster(%s)`.", hosts)
+    sprintf("For workers on other hosts: `.on = cluster_ssh(%s)`.", hosts)
   } else if (inherits(on, "regatta_control")) {
     "Settings are given as `.control`."
   }

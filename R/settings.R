@@ -47,10 +47,13 @@ settings_locale <- function() {
 # library compares them. R begins to use ICU with the first comparison.
 settings_collation <- function() {
   if (has_icu) {
-    "a" < "B"
+    unlike[[1L]] < unlike[[2L]]
     icuGetCollate()
   }
 }
+
+# Not as constants in code, which R compares once, when it compiles that.
+unlike <- c("a", "B")
 
 without_icu <- c("ICU not in use", "unknown")
 

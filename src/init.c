@@ -29,6 +29,7 @@
 #include "socket-entry.h"
 #include "system.h"
 #include "sys-fork.h"
+#include "sys-map.h"
 #include "threads-share.h"
 #include "workers-available.h"
 
@@ -249,6 +250,7 @@ void R_init_regatta(DllInfo *dll) {
   R_forceSymbols(dll, TRUE);
   R_RegisterCCallable("regatta", "rg_h5_store", (DL_FUNC)&rg_h5_store);
   rg_fork_watch();
+  rg_map_set_reclaim(R_gc);
   rg_rng_init(dll);
   rg_shm_vector_init(dll);
   rg_shm_string_init(dll);

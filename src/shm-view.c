@@ -118,8 +118,9 @@ SEXP rg_shm_view_of_region(rg_region *region, int64_t offset, int64_t size, R_xl
 
 SEXP rg_shm_view_of_file(int fd, int64_t size, R_xlen_t length) {
   rg_view content = {.size = size, .length = length, .state = RG_VIEW_CHANGED};
-  SEXP pointer = wrap(&content); /* first: an R error would lose the mapping */
+  SEXP pointer = PROTECT(wrap(&content)); /* first: an R error would lose the mapping */
   void *address = rg_map_new(fd, 0, size, RG_MAP_PRIVATE);
+  UNPROTECT(1);
   if (!address) return NULL;
   rg_view *view = rg_shm_view_get(pointer);
   view->data = view->own = address;

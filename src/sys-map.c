@@ -22,10 +22,26 @@ enum { LOOK_EVERY = 4096 };
 /* A forked process has those of its parent, and their number. */
 static int64_t ours, others, questions;
 
-void *rg_map_new(int fd, int64_t offset, int64_t size, rg_map_kind kind) {
+/* Less is not had for want of mappings. */
+enum { RECLAIM_FROM = 1 << 20 };
+
+static void (*reclaim)(void);
+static int64_t in_vain = -1; /* `ours` after it was called last and did not help: not again for the same */
+
+void rg_map_set_reclaim(void (*by)(void)) { reclaim = by; }
+
+static void *map(int fd, int64_t offset, int64_t size, rg_map_kind kind) {
   static const int flags[] = {MAP_PRIVATE | MAP_NORESERVE, MAP_SHARED, MAP_PRIVATE | MAP_ANONYMOUS};
-  void *address = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, flags[kind], kind == RG_MAP_FRESH ? -1 : fd,
-                       (off_t)offset);
+  return mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, flags[kind], kind == RG_MAP_FRESH ? -1 : fd, (off_t)offset);
+}
+
+void *rg_map_new(int fd, int64_t offset, int64_t size, rg_map_kind kind) {
+  void *address = map(fd, offset, size, kind);
+  if (address == MAP_FAILED && errno == ENOMEM && reclaim && size >= RECLAIM_FROM && ours != in_vain) {
+    reclaim();
+    address = map(fd, offset, size, kind);
+    in_vain = address == MAP_FAILED ? ours : -1;
+  }
   if (address == MAP_FAILED) return NULL;
   ours++;
   return address;

@@ -14,7 +14,10 @@
 /* PRIVATE: a write changes the caller's copy of a page; SHARED: for all to see; FRESH: of no file. */
 typedef enum { RG_MAP_PRIVATE, RG_MAP_SHARED, RG_MAP_FRESH } rg_map_kind;
 
-/* `size` bytes at `offset` of the file; NULL with errno. */
+/* `size` bytes at `offset` of the file; NULL with errno. Where the system has no memory or addresses left, `reclaim`
+   is called first, if there is one, since mappings of what nobody uses any more are dropped by whoever finds that
+   out: a garbage collection. */
+void rg_map_set_reclaim(void (*reclaim)(void));
 void *rg_map_new(int fd, int64_t offset, int64_t size, rg_map_kind kind);
 void rg_map_drop(void *address, int64_t size);
 

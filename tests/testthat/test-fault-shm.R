@@ -229,6 +229,22 @@ test_that("a system that maps nothing more is an error with numbers, whoever ask
   expect_identical(got$regions, 1L)
 })
 
+test_that("memory that nobody uses any more is given back where the addresses of a process are limited", {
+  skip_unless_linux()
+  got <- fault_run(function() {
+    control <- par_control(workers = 2L, progress = FALSE)
+    for (k in 1:8) {
+      kept <- par_lapply(1:2, function(i) rep(i + 0, 1e7), .control = control)
+      kept <- NULL
+      kept <- par_vapply(1:2, function(i) rep(i + 0, 1e7), numeric(1e7), .control = control)
+      kept <- NULL
+      kept <- shm_share(rep(k + 0, 1e7))
+    }
+    kept[[1L]]
+  }, wrap = c("sh", "-c", "ulimit -v 1300000 && exec \"$@\"", "sh"))$value
+  expect_identical(got, 8)
+})
+
 test_that("the label of a file in memory tells what it is", {
   skip_unless_linux()
   got <- fault_run(function() {

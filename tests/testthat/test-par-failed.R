@@ -42,7 +42,7 @@ test_that("code that takes a failed element for a value is told which one has fa
   for (use in uses) {
     err <- expect_error(use(), class = "regatta_error_missing", label = deparse1(body(use)))
     expect_match(conditionMessage(err), "element 2 (\"b\") failed in worker", fixed = TRUE)
-    expect_match(conditionMessage(err), "values[!par_failed(values)]", fixed = TRUE)
+    expect_match(conditionMessage(err), "result[!par_failed(result)]", fixed = TRUE)
     expect_identical(err$index, 2L)
     expect_s3_class(err$parent, "regatta_error_element")
   }
