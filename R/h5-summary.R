@@ -29,16 +29,25 @@ format.summary.h5_matrix <- function(x, ...) {
   share <- if (x$elements > 0) sprintf(" (%s%%)", format_number(100 * x$nonzero / x$elements, 3L)) else ""
   table <- rbind(x$row_sums, x$row_nonzero, x$column_sums, x$column_nonzero)
   rownames(table) <- c("  sums of rows", "  not zero in a row", "  sums of columns", "  not zero in a column")
-  cells <- apply(table, 1:2, format_number, digits = 4L, big.mark = ",", scientific = -4L)
+  cells <- apply(table, 2L, h5_format_figure)
   columns <- lapply(colnames(table), function(name) formatC(c(name, cells[, name]), width = 0L))
   columns <- lapply(columns, format, justify = "right")
+  range <- h5_format_figure(c(x$min, x$max), digits = 7L)
   c(
     sprintf("%s rows, %s columns of %s", format_count(x$dim[[1L]]), format_count(x$dim[[2L]]), x$type),
     sprintf("  not zero  %s of %s%s", format_count(x$nonzero), format_count(x$elements), share),
     sprintf("  missing   %s", format_count(x$missing)),
-    sprintf("  range     %s to %s, mean %s", format_number(x$min), format_number(x$max), format_number(x$mean, 4L)),
+    sprintf("  range     %s to %s, mean %s", range[[1L]], range[[2L]], h5_format_figure(x$mean)),
     do.call(paste, c(list(format(c("", rownames(table)))), columns, list(sep = "  ")))
   )
+}
+
+# Counts, and sums of them, with all their digits; a double has some fifteen.
+h5_format_figure <- function(x, digits = 4L) {
+  whole <- is.finite(x) & x == round(x) & abs(x) <= 1e15
+  text <- vapply(x, format_number, "", digits = digits, big.mark = ",", USE.NAMES = FALSE)
+  text[whole] <- format_count(x[whole])
+  text
 }
 
 print.summary.h5_matrix <- function(x, ...) {

@@ -34,7 +34,8 @@ biocparallel_fun <- function(name) get(name, envir = asNamespace("BiocParallel")
 
 # In an environment of their own: a namespace is locked by the time they are made.
 biocparallel_register <- function() {
-  where <- new.env(parent = asNamespace("regatta"))
+  # Methods that the class inherits look for functions there.
+  where <- new.env(parent = asNamespace("BiocParallel"))
   assign(".packageName", "regatta", envir = where)
   where$make <- methods::setRefClass("RegattaParam",
     contains = "BiocParallelParam", fields = list(place = "ANY", backend = "ANY"), where = where

@@ -29,6 +29,26 @@ test_that("a summary has the figures of the matrix in memory", {
   expect_match(format(summary(empty))[[2L]], "0 of 0")
 })
 
+test_that("whole numbers of a summary are written out, and others to four digits", {
+  skip_without_h5()
+  path <- withr::local_tempfile(fileext = ".h5")
+  x <- outer(1:20, 1:10)
+  x[20, 10] <- 1e6
+  m <- h5_write(x, path, "x", .control = par_control(workers = 1L, seed = FALSE))
+  expect_identical(format(summary(m))[-(1:3)], c(
+    "  range     1 to 1,000,000, mean 5,057",
+    "                        min    25%  median    75%        max",
+    "  sums of rows           55  316.2   577.5  838.8  1,000,900",
+    "  not zero in a row      10     10      10     10         10",
+    "  sums of columns       210  682.5   1,155  1,628  1,001,900",
+    "  not zero in a column   20     20      20     20         20"
+  ))
+  expect_identical(
+    h5_format_figure(c(0, -2100, 1e15, 1e16, 123456.7, 0.25, 1.25e-7, NA, Inf)),
+    c("0", "-2,100", "1,000,000,000,000,000", "1e+16", "123,457", "0.25", "1.25e-07", "NA", "Inf")
+  )
+})
+
 test_that("a sparse matrix has a summary, too", {
   skip_without_h5()
   skip_if_not_installed("Matrix")

@@ -21,6 +21,15 @@ test_that("elements are evaluated in workers, and what BiocParallel has around t
   expect_identical(squares, 55)
 })
 
+test_that("a param is printed as BiocParallel's are, in a session that has not attached it", {
+  expect_false("package:BiocParallel" %in% search())
+  shown <- function(param) capture.output(print(param))
+  param <- RegattaParam(2, jobname = "here", exportvariables = TRUE)
+  of_snow <- sub("SnowParam", "RegattaParam", shown(bp("SnowParam")(2, jobname = "here")))
+  expect_identical(shown(param), setdiff(of_snow, "  cluster type: SOCK"))
+  expect_identical(shown(param$copy()), shown(param))
+})
+
 test_that("a param that is up stays up, and one that is stopped has no workers", {
   param <- RegattaParam(2)
   bp("bpstart")(param)
