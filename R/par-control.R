@@ -127,13 +127,14 @@ setting_workers <- c(
   "n_workers", "num_workers"
 )
 
-advise_control <- function(x) {
+# `given_as`: a format for how settings are given where `x` was.
+advise_control <- function(x, given_as) {
   if (is_number(x)) {
     sprintf("For a number of workers: `.on = %s`.", format_number(x, 15L))
   } else if (is.list(x) && !is.object(x) && !is.null(names(x))) {
-    sprintf("Write `.control = par_control(%s = ...)`.", names(x)[[1L]])
+    sprintf("Write `%s`.", sprintf(given_as, sprintf("par_control(%s = ...)", names(x)[[1L]])))
   } else if (is.function(x)) {
-    "Call it: `.control = par_control()`."
+    sprintf("Call it: `%s`.", sprintf(given_as, "par_control()"))
   }
 }
 
@@ -141,7 +142,8 @@ advise_control <- function(x) {
 check_control <- function(x, n, call = rlang::caller_env()) {
   if (!inherits(x, "regatta_control")) {
     name <- argument_or_option(x, ".control", "regatta.control")
-    abort_argument(name, x, "made by `par_control()`", call = call, advice = advise_control(x))
+    given_as <- if (name == ".control") ".control = %s" else "options(regatta.control = %s)"
+    abort_argument(name, x, "made by `par_control()`", call = call, advice = advise_control(x, given_as))
   }
   if (!identical(x, the$defaults) && !identical(x, the$checked)) {
     given <- as.list(unclass(x))

@@ -25,7 +25,7 @@ par_reduce <- function(X, f, combine, init, ..., .on = getOption("regatta.on"),
   force_around(f, list(combine, args, X))
   folded <- map_list(
     starts, fold_part(X, f, combine, size, missing(init)), args, "par_reduce", sys.call(), .on, .control,
-    names = part_names(starts, size, n), keyed = NULL
+    names = range_names(starts, pmin(n, starts + size - 1)), keyed = NULL
   )
   combine_tree(if (missing(init)) unname(folded) else c(list(init), unname(folded)), combine)
 }

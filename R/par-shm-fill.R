@@ -95,7 +95,7 @@ fill_parts <- function(x, f, verb, call, on, control) {
   control <- check_control(control, length(starts), call = call)
   results <- map_list(
     seq_along(starts), fill_part(x, f, starts, verb), list(), verb, call, on, control,
-    names = fill_names(starts, n), near = paste0(verb, "()"), keyed = NULL
+    names = range_names(starts, c(starts[-1L] - 1, n)), near = paste0(verb, "()"), keyed = NULL
   )
   # What no part has written, because it failed, is reserved now; the rest is there.
   .Call(ffi_shm_array_reserve, x)
@@ -114,10 +114,6 @@ fill_starts <- function(n, size) {
   }
   starts <- seq(1, n, by = size)
   if (size == 1 && n > 1) starts[-2L] else starts
-}
-
-fill_names <- function(starts, n) {
-  sprintf("%.0f to %.0f", starts, c(starts[-1L] - 1, n))
 }
 
 # A function of the number of a part.
@@ -184,8 +180,11 @@ seq_part <- function(first, last) {
   if (last <= .Machine$integer.max) as.integer(first):as.integer(last) else first:last
 }
 
-part_names <- function(starts, size, n) {
-  sprintf("%.0f to %.0f", starts, pmin(n, starts + size - 1))
+range_names <- function(first, last) {
+  names <- sprintf("%.0f to %.0f", first, last)
+  is_one <- first == last
+  names[is_one] <- sprintf("%.0f", first[is_one])
+  names
 }
 
 fill_values <- function(values, range, x, verb) {

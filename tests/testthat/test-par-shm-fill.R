@@ -50,7 +50,7 @@ test_that("a function for one element at a time is refused for every length, not
   expect_identical(as.vector(shm_fill(1, function(range) 7, .control = two_workers())), 7)
   # The first part has two elements, every other one as long as there are few.
   shm_fill(10, identity, .control = two_workers())
-  expect_identical(par_last()$names, c("1 to 2", paste(3:10, "to", 3:10)))
+  expect_identical(par_last()$names, c("1 to 2", 3:10))
 })
 
 test_that("values of another type say which type would do", {
