@@ -162,7 +162,7 @@ stops_run <- function(run, kind) {
   run$control$errors == "stop" && (is.null(stop_on) || kind %in% stop_on)
 }
 
-# At once and alone: the element goes to the end of the queue while the others run on.
+# At once and alone, while the others run on.
 try_again <- function(run, index, kind, cnd, event) {
   # What this try wrote without a newline is not the beginning of what the next one writes.
   relay_settled(run, index)
@@ -173,7 +173,7 @@ try_again <- function(run, index, kind, cnd, event) {
   if (run$control$retry_workers == "fewer" && run$active > 1L) {
     queue_limit(run, run$active - 1L)
   }
-  queue_submit(run, index)
+  queue_submit_again(run, index)
 }
 
 # par_last() has the dump; where the user has named a file it is there for other sessions as well.

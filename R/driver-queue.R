@@ -6,6 +6,7 @@ queue_new <- function() {
   queue <- new.env(parent = emptyenv())
   queue$elements <- numeric() # the first `taken` of them have been handed out
   queue$taken <- 0
+  queue$again <- numeric() # what has failed since the last poll and is tried again
   queue$given <- list() # for each worker: elements that it has been given and that have not ended,
   queue$size <- integer() # how many they were, how many have ended,
   queue$begun <- integer()
@@ -17,15 +18,36 @@ queue_new <- function() {
 # In the order in which they are to begin, after all that wait. Those whose values are there already are done.
 queue_submit <- function(run, indices) {
   if (!is.null(run$checkpoint)) indices <- checkpoint_take(run, indices)
+  tasks_submit(run$tasks, indices)
+  queue_push(run, indices, first = FALSE)
+}
+
+# `first`: before all that wait.
+queue_push <- function(run, indices, first) {
   if (length(indices) == 0L) {
     return(invisible())
   }
-  tries <- tasks_submit(run$tasks, indices)
   if (is.null(run$executor$submit)) {
-    run$queue$elements <- c(queue_waiting(run$queue), indices)
+    waiting <- queue_waiting(run$queue)
+    run$queue$elements <- if (first) c(indices, waiting) else c(waiting, indices)
   } else {
-    run$executor$submit(indices, tries)
+    run$executor$submit(indices, run$tasks$tries[indices], first)
   }
+}
+
+# What has failed and is tried again is next, whatever waits: what was to begin early does, and a function that always
+# fails ends a run soon.
+queue_submit_again <- function(run, index) {
+  tasks_submit(run$tasks, index)
+  run$queue$again <- c(run$queue$again, index)
+}
+
+# Those of one poll, in their order.
+queue_push_again <- function(run) {
+  indices <- sort(run$queue$again)
+  run$queue$again <- numeric()
+  if (run$stopping) indices <- indices[indices < run$stop_index]
+  queue_push(run, indices, first = TRUE)
 }
 
 # What has not been handed out; it is the queue from now on.
@@ -130,7 +152,7 @@ queue_return <- function(run, id, begun) {
   left <- setdiff(queue_given(run, id), begun)
   if (length(left) > 0L) {
     if (run$stopping) left <- left[left <= run$stop_index]
-    run$queue$elements <- c(left, queue_waiting(run$queue))
+    queue_push(run, left, first = TRUE)
   }
   if (id <= length(run$queue$given)) run$queue$given[[id]] <- numeric()
 }

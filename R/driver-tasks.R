@@ -31,7 +31,7 @@ tries_open <- function(run, index, try) {
   run$status[index] == element_states[["pending"]] & run$tasks$tries[index] == try
 }
 
-# Another try of each; returns their numbers.
+# Another try of each begins.
 tasks_submit <- function(table, index) {
   tries <- table$tries[index] + 1L
   tasks_set(table, "tries", index, tries)
@@ -40,7 +40,6 @@ tasks_submit <- function(table, index) {
     tasks_set(table, "end", index, NA_real_)
     for (column in intersect(measured_columns, names(table))) tasks_set(table, column, index, NA_real_)
   }
-  tries
 }
 
 # The same for ends that nobody asks for before the record of the run is looked at: kept as they came, and

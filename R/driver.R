@@ -183,6 +183,7 @@ run_drive <- function(run, until = Inf, settled = function() run$done >= run$n) 
     limits_enforce(run)
     memory_watch(run)
     workers_watch(run)
+    queue_push_again(run)
     checkpoint_tend(run)
     progress_update(run$progress, run$done, run$failed)
     if (left <= 0 && !settled()) {

@@ -46,8 +46,8 @@ fork_pool_executor <- function(pool, kind, begin, look) {
       news <<- list()
       events
     },
-    submit = function(elements, tries) {
-      .Call(ffi_fork_pool_submit, pool, as.double(elements), tries)
+    submit = function(elements, tries, first) {
+      .Call(ffi_fork_pool_submit, pool, as.double(elements), tries, first)
     },
     withdraw = function(first) .Call(ffi_fork_pool_withdraw, pool, first),
     limit = function(places) .Call(ffi_fork_pool_limit, pool, as.integer(places)),

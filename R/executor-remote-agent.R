@@ -217,7 +217,7 @@ agent_give <- function(agent, message) {
     seat <- agent$seats[[message$seat]]
   }
   if (is.null(failed)) {
-    .Call(ffi_fork_pool_submit, seat$pool, as.double(message$elements), message$tries)
+    .Call(ffi_fork_pool_submit, seat$pool, as.double(message$elements), message$tries, FALSE)
   } else {
     event <- event_not_started(message$worker, failed, agent_facts()$host)
     agent_send(agent, "EVENTS", token = message$token, events = list(event), pids = agent$pids)

@@ -32,7 +32,7 @@
 #
 # or, where workers take what they do next from a queue that they share,
 #
-#   submit(elements, tries)   appends to the queue
+#   submit(elements, tries, first)   appends to the queue; with `first` they go before all that wait
 #   withdraw(first)           leaves none in the queue but elements up to `first`: the run is about to end
 #   limit(places)             workers at places above that take nothing more
 #   hold(places)              workers at these places take nothing more, until it is called again

@@ -565,7 +565,7 @@ static void take_death(batch *b, int w, rg_process_end *end) {
   if (worker->damaged) current = recover_unread(pool, w);
   if (current >= 0 && pool->settled[current]) current = -1; /* see drop_second() */
   int count = rg_queue_recover(pool->control, w, unbegun);
-  rg_queue_push(pool->control, unbegun, count);
+  rg_queue_push_first(pool->control, unbegun, count);
   rg_queue_unlock(pool->control);
   char mark[RG_FORK_MARK_SIZE];
   rg_fork_mark(pool->tag, worker->pid, mark);

@@ -349,8 +349,8 @@ void rg_fork_pool_overwritten(void) {
   UNPROTECT(1);
 }
 
-/* `tries`: which try of each this is. */
-SEXP ffi_fork_pool_submit(SEXP pointer, SEXP elements, SEXP tries) {
+/* `tries`: which try of each this is; `first`: whether they go before all that wait. */
+SEXP ffi_fork_pool_submit(SEXP pointer, SEXP elements, SEXP tries, SEXP first) {
   if (is_over(pointer)) return R_NilValue;
   rg_pool *pool = rg_fork_pool_borrow(pointer);
   R_xlen_t count = XLENGTH(elements);
@@ -366,7 +366,8 @@ SEXP ffi_fork_pool_submit(SEXP pointer, SEXP elements, SEXP tries) {
     pool->control->tasks[zero_based[i]].peak = 0;
     pool->control->tasks[zero_based[i]].tries = try[i];
   }
-  rg_queue_push(pool->control, zero_based, count);
+  void (*push)(rg_control *, const int64_t *, int64_t) = Rf_asLogical(first) ? rg_queue_push_first : rg_queue_push;
+  push(pool->control, zero_based, count);
   rg_queue_unlock(pool->control);
   rg_fork_pool_wake(pool);
   return R_NilValue;

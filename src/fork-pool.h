@@ -117,7 +117,7 @@ void rg_fork_pool_close_worker(rg_worker *worker);
 
 SEXP ffi_fork_pool_create(SEXP elements, SEXP workers, SEXP options);
 SEXP ffi_fork_pool_budget(void);
-SEXP ffi_fork_pool_submit(SEXP pool, SEXP elements, SEXP tries);
+SEXP ffi_fork_pool_submit(SEXP pool, SEXP elements, SEXP tries, SEXP first);
 SEXP ffi_fork_pool_withdraw(SEXP pool, SEXP first);
 SEXP ffi_fork_pool_limit(SEXP pool, SEXP active);
 SEXP ffi_fork_pool_hold(SEXP pool, SEXP places);

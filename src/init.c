@@ -118,7 +118,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_fork_pool_interrupt, 3),
     ENTRY(ffi_fork_pool_signal, 3),
     ENTRY(ffi_fork_pool_stop, 1),
-    ENTRY(ffi_fork_pool_submit, 3),
+    ENTRY(ffi_fork_pool_submit, 4),
     ENTRY(ffi_fork_pool_withdraw, 2),
     ENTRY(ffi_fork_member_begin, 0),
     ENTRY(ffi_fork_member_main, 2),

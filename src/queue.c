@@ -74,6 +74,17 @@ void rg_queue_push(rg_control *control, const int64_t *elements, int64_t count) 
   control->shared->tail += count;
 }
 
+void rg_queue_push_first(rg_control *control, const int64_t *elements, int64_t count) {
+  if (control->shared->head < count) {
+    /* Once round: the same places. */
+    control->shared->head += control->capacity;
+    control->shared->tail += control->capacity;
+  }
+  int64_t head = control->shared->head - count;
+  for (int64_t i = 0; i < count; i++) *place(control, head + i) = elements[i];
+  control->shared->head = head;
+}
+
 void rg_queue_keep_first(rg_control *control, int64_t count) {
   int64_t kept = control->shared->head;
   for (int64_t i = control->shared->head; i < control->shared->tail; i++) {

@@ -16,6 +16,9 @@ void rg_queue_unlock(rg_control *control);
 /* Parent, with the lock: appends elements in this order. */
 void rg_queue_push(rg_control *control, const int64_t *elements, int64_t count);
 
+/* Parent, with the lock: puts elements before all that wait, in this order. */
+void rg_queue_push_first(rg_control *control, const int64_t *elements, int64_t count);
+
 /* Parent, with the lock: takes out of the queue all but the first `count` elements of the run. What is
    claimed stays with its worker. */
 void rg_queue_keep_first(rg_control *control, int64_t count);

@@ -22,6 +22,12 @@ static void push(rg_control *control, const int64_t *elements, int64_t count) {
   rg_queue_unlock(control);
 }
 
+static void push_first(rg_control *control, const int64_t *elements, int64_t count) {
+  CHECK(rg_queue_lock(control, -1) == 0);
+  rg_queue_push_first(control, elements, count);
+  rg_queue_unlock(control);
+}
+
 static void keep_first(rg_control *control, int64_t count) {
   CHECK(rg_queue_lock(control, -1) == 0);
   rg_queue_keep_first(control, count);
@@ -65,7 +71,7 @@ static void bury(rg_control *control, int worker, int *runs) {
   int64_t lost = atomic_load(&slot->current);
   if (lost >= 0) runs[lost]++;
   atomic_store(&slot->current, -1);
-  push(control, left, count);
+  push_first(control, left, count);
 }
 
 TEST(a_queue_gives_each_element_once_and_in_order) {
@@ -186,6 +192,32 @@ TEST(what_is_given_back_comes_next_and_in_order) {
   CHECK(rg_queue_length(control) == 39);
   for (int64_t i = 1; i < 40; i++) CHECK(next_of(control, 0, 7) == i);
   CHECK(next_of(control, 0, 7) == -1);
+  rg_control_close(control);
+}
+
+TEST(what_is_pushed_first_comes_before_all_that_wait_and_in_order) {
+  rg_control *control = filled(20, 1); /* places for 32 */
+  for (int round = 0; round < 100; round++) {
+    const int64_t again[] = {next_of(control, 0, 1), next_of(control, 0, 1), next_of(control, 0, 1)};
+    CHECK(again[0] == 0 && again[1] == 1 && again[2] == 2);
+    push_first(control, again, 3);
+    CHECK(rg_queue_length(control) == 20);
+  }
+  for (int64_t i = 0; i < 20; i++) CHECK(next_of(control, 0, 7) == i);
+  CHECK(next_of(control, 0, 7) == -1);
+  const int64_t last[] = {7};
+  push_first(control, last, 1);
+  CHECK(next_of(control, 0, 7) == 7);
+  rg_control_close(control);
+}
+
+TEST(more_can_be_pushed_first_than_was_claimed) {
+  rg_control *control = rg_control_create(5, 1, 0, NULL); /* places for eight */
+  const int64_t later[] = {3, 4}, before[] = {0, 1, 2};
+  push(control, later, 2);
+  push_first(control, before, 3);
+  for (int64_t i = 0; i < 5; i++) CHECK(next_of(control, 0, 2) == i);
+  CHECK(next_of(control, 0, 2) == -1);
   rg_control_close(control);
 }
 

@@ -78,7 +78,7 @@ test_that("what a driver still asks for when its run is over is in vain", {
   expect_true(all(lengths(executor$running()) == 0L))
   expect_false(executor$interrupt(1L, 1))
   expect_false(executor$signal(1L, 9L))
-  for (asked in list(executor$submit(1, 1L), executor$withdraw(1), executor$limit(1L), executor$hold(1L))) {
+  for (asked in list(executor$submit(1, 1L, TRUE), executor$withdraw(1), executor$limit(1L), executor$hold(1L))) {
     expect_null(asked)
   }
 })

@@ -183,6 +183,30 @@ test_that("elements of very different length come back in order", {
   })
 })
 
+test_that("an element that fails or kills its worker is tried again before those that wait", {
+  for (fail in list(function() stop("once"), function() tools::pskill(Sys.getpid(), tools::SIGKILL))) {
+    again <- withr::local_tempfile()
+    got <- par_lapply(1:200, function(i) {
+      if (i == 2L && Sys.getenv("REGATTA_TRY") == "1") fail()
+      if (i == 2L) file.create(again) else if (!file.exists(again)) Sys.sleep(0.05)
+      i
+    }, .control = two_workers(retries = 1L, priority = c(1, 9, rep(1, 198))))
+    expect_identical(got, as.list(1:200))
+    expect_lt(sum(par_last()$elements$start < par_last()$elements$start[[2L]]), 100)
+  }
+})
+
+test_that("a function that always fails ends the run after some elements, with retries too", {
+  expect_error(
+    par_lapply(1:200, function(i) {
+      Sys.sleep(0.05)
+      stop("always")
+    }, .control = two_workers(retries = 1L)),
+    "always", class = "regatta_error"
+  )
+  expect_lt(max(par_last()$tries$index), 100)
+})
+
 test_that("priority changes the order of the runs, not of the values", {
   order_file <- withr::local_tempfile()
   got <- par_lapply(1:6, function(i) {
