@@ -370,7 +370,10 @@ static SEXP resolve_region(const rg_handle *handle, const rg_shm_view_maker *mak
     SEXP pointer = rg_shm_view_of_region(region, handle->offset, handle->size,
                                          (R_xlen_t)handle->length, (rg_live)handle->live);
     if (!pointer) fail_to_map(handle->size);
-    return open_view(pointer, handle, maker);
+    SEXP x = open_view(pointer, handle, maker);
+    /* R's wrapper of a temporary without the class would write to the array through what it alone refers to. */
+    if (handle->live != RG_LIVE_NOT) MARK_NOT_MUTABLE(x);
+    return x;
   }
   char *data = rg_region_map(region, handle->offset, handle->size);
   rg_region_close(region);

@@ -33,6 +33,17 @@ in_environment <- function(x) {
   list(f = function() x)
 }
 
+test_that("R writes the results for a temporary without the class to a copy", {
+  for (n in c(10, 1000)) {
+    x <- array_of(n)
+    expect_identical(structure(handle_of(x), class = NULL) * 7, 7 * seq_len(n))
+    expect_identical(sqrt(structure(handle_of(x), class = NULL)), sqrt(seq_len(n)))
+    expect_identical(-structure(handle_of(x), class = NULL), -as.numeric(seq_len(n)))
+    expect_identical(unclass(handle_of(x)) * 7, 7 * seq_len(n))
+    expect_identical(x[], as.numeric(seq_len(n)))
+  }
+})
+
 expect_follows <- function(got, x, follows) {
   first <- function() unname(vapply(got, function(v) v[[1L]], 0))
   before <- first()
