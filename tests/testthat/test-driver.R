@@ -105,7 +105,7 @@ test_that("a lost worker loses one element; the rest of its batch goes to others
   workers <- par_last()$workers
   expect_identical(workers$worker, c(1L, 2L, 1L)) # the third has the place of the first
   expect_identical(workers$exit[[1L]], "signal 9 (SIGKILL)")
-  expect_match(on$place$log, "^give [23] 3( |$)", all = FALSE)
+  expect_match(on$place$log, "^give [23] 3 7( |$)", all = FALSE)
 })
 
 test_that("a worker that leaves between elements costs none, but not without end", {

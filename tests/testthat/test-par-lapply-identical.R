@@ -196,6 +196,17 @@ test_that("an element that fails or kills its worker is tried again before those
   }
 })
 
+test_that("what a worker that dies had taken and not begun comes before what waits", {
+  begun <- withr::local_tempfile()
+  got <- par_lapply(1:200, function(i) {
+    if (i == 1L && Sys.getenv("REGATTA_TRY") == "1") tools::pskill(Sys.getpid(), tools::SIGKILL)
+    if (i == 5L) file.create(begun) else if (i > 5L && !file.exists(begun)) Sys.sleep(0.05)
+    i
+  }, .control = two_workers(retries = 1L, batch = 5L))
+  expect_identical(got, as.list(1:200))
+  expect_lt(sum(par_last()$elements$start < par_last()$elements$start[[5L]]), 100)
+})
+
 test_that("a function that always fails ends the run after some elements, with retries too", {
   expect_error(
     par_lapply(1:200, function(i) {
