@@ -82,7 +82,7 @@ share_from <- function(control) if (control$shm) control$share_min else Inf
 job_before <- function() {
   list(
     settings = settings_known(), loaded = loadedNamespaces(), variables = workspace_take(),
-    locked = workspace_locked(), tables = tables_take(), hooks = hooks_take(),
+    locked = workspace_locked(), tables = tables_take(), generics = generics_take(), hooks = hooks_take(),
     rng = rng_save(), cores = getOption("mc.cores"),
     env = Sys.getenv(c("REGATTA_SHARE", "REGATTA_TRY", "REGATTA_RUN"), NA, names = TRUE)
   )
@@ -124,6 +124,7 @@ job_reset <- function(undo) {
     hooks_restore(undo$hooks),
     workspace_reset(undo$variables, undo$locked),
     workspace_show(undo$hidden, undo$locked),
+    generics_restore(undo$generics, undo$loaded), # with the workspace its methods have gone, which stood over others
     rng_restore(undo$rng),
     restore_env(undo$env),
     options(mc.cores = undo$cores),
@@ -139,38 +140,6 @@ each_of <- function(...) {
     tryCatch(...elt(k), error = function(e) failures <<- c(failures, list(e)))
   }
   if (length(failures) > 0L) stop(failures[[1L]])
-}
-
-# Registers methods as registered_methods() has them. A namespace that cannot be loaded here has no generic that
-# anything could call.
-methods_set <- function(methods) {
-  for (k in seq_along(methods)) {
-    home <- methods[[k]]$home
-    or_else(loadNamespace(home), NULL)
-    table <- methods_table(home)
-    if (!is.null(table)) assign(names(methods)[[k]], methods[[k]]$method, envir = table)
-  }
-}
-
-# The S3 methods that are registered, by the namespaces of their generics.
-tables_take <- function() methods_now()$held
-
-# What packages have registered that were loaded meanwhile stays.
-tables_restore <- function(before) {
-  now <- tables_take()
-  if (identical(now, before)) {
-    return(invisible())
-  }
-  for (home in names(now)[!vapply(names(now), function(home) identical(now[[home]], before[[home]]), NA)]) {
-    table <- methods_table(home)
-    set <- as.list(now[[home]])
-    had <- as.list(before[[home]])
-    lost <- setdiff(names(had), names(set))
-    changed <- names(set)[!vapply(names(set), function(name) identical(set[[name]], had[[name]]), NA)]
-    changed <- changed[vapply(set[changed], is_unpackaged, NA)]
-    rm(list = changed, envir = table)
-    list2env(had[intersect(c(lost, changed), names(had))], envir = table)
-  }
 }
 
 # What setHook() was given. Base R has no other way to all of it.
@@ -274,28 +243,4 @@ workspace_reset <- function(before, locked, env = globalenv()) {
   }
   rm(list = new, envir = env)
   workspace_put(before$values, before$active, locked, classes && has_classes(names(before$values)), env)
-}
-
-# What generics have found for classes on calls before, by inheritance: cacheMetaData() leaves it where a method, or
-# another class of that name, has come meanwhile. Those of primitives are in a list of their own.
-forget_inherited <- function() {
-  space <- asNamespace("methods")
-  known <- c(as.list.environment(space[[".genericTable"]], all.names = TRUE), space[[".BasicFunsList"]])
-  for (generic in unlist(known, use.names = FALSE)) {
-    tables <- environment(generic)
-    if (length(tables$.AllMTable) > length(tables$.MTable)) methods::resetGeneric(generic@generic, generic)
-  }
-}
-
-# What as() has found for classes of the workspace: it keeps that as if it were a method that somebody has set.
-forget_coerce <- function() {
-  for (name in c("coerce", "coerce<-")) {
-    tables <- environment(methods::getGeneric(name))
-    of_workspace <- vapply(as.list.environment(tables$.MTable, all.names = TRUE), function(method) {
-      ".GlobalEnv" %in% attr(attr(method, "target"), "package")
-    }, NA)
-    found <- names(which(of_workspace))
-    rm(list = found, envir = tables$.MTable)
-    rm(list = intersect(found, names(tables$.AllMTable)), envir = tables$.AllMTable)
-  }
 }

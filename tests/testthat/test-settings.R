@@ -544,6 +544,89 @@ test_that("a function or generic of the workspace counts, whatever methods a gen
   })
 })
 
+test_that("methods of packages are there again after a call whose elements, or session, had others in their place", {
+  skip_if_not_installed("Matrix")
+  withr::local_package("Matrix")
+  m <- as(matrix(c(1, 5, 0, 2), 2), "CsparseMatrix")
+  look <- function(m) {
+    read <- function(code) tryCatch(code, error = function(e) "error")
+    list(
+      length(m), read(dim(m)), utils::capture.output(methods::show(m)), class(read(Matrix::t(m))), read(sum(m)),
+      read(class(m + m)), read(class(m %*% m)), class(Matrix::band(m, 0, 0)), class(read(Matrix::tril(m))),
+      read(Matrix::colSums(m)), read(class(base::summary(m))), read(nrow(m))
+    )
+  }
+  environment(look) <- globalenv()
+  workspace <- function(f) `environment<-`(f, globalenv())
+  over <- workspace(function(i, where = globalenv()) {
+    library(Matrix)
+    setMethod("length", "Matrix", function(x) 1L, where = where)
+    setMethod("dim", "Matrix", function(x) c(7L, 7L), where = where)
+    setMethod("show", "sparseMatrix", function(object) cat("mine\n"), where = where)
+    setMethod("t", "CsparseMatrix", function(x) "mine", where = where)
+    setMethod("Summary", "CsparseMatrix", function(x, ..., na.rm = FALSE) 0, where = where)
+    setMethod("Arith", signature("CsparseMatrix", "CsparseMatrix"), function(e1, e2) "mine", where = where)
+    setMethod("%*%", signature("CsparseMatrix", "CsparseMatrix"), function(x, y) "mine", where = where)
+    setMethod("band", "CsparseMatrix", function(x, k1, k2, ...) "mine", where = where)
+    setMethod("tril", signature("CsparseMatrix", "numeric"), function(x, k = 0, ...) "mine", where = where)
+    setMethod("tril", "CsparseMatrix", function(x, k = 0, ...) "mine", where = where)
+    setMethod("colSums", "ANY", function(x, na.rm = FALSE, dims = 1, ...) "mine", where = where)
+    setMethod("colSums", "CsparseMatrix", function(x, na.rm = FALSE, dims = 1, ...) "mine", where = where)
+    # One for which the package has none, and one in the place of R's function.
+    suppressMessages(setMethod("nrow", "Matrix", function(x) -1L, where = where))
+    suppressMessages(setMethod("summary", "ANY", function(object, ...) "mine", where = where))
+    i
+  })
+  takes_away <- workspace(function(i) {
+    library(Matrix)
+    suppressMessages(removeMethod("show", "sparseMatrix"))
+    removeMethod("length", "Matrix")
+    removeMethod("band", "CsparseMatrix")
+    i
+  })
+  leaves <- list(
+    sets = over,
+    removes = takes_away,
+    both = workspace(function(i) over(takes_away(i))),
+    forgets = workspace(function(i) {
+      over(i)
+      rm(list = ls(globalenv(), all.names = TRUE), envir = globalenv())
+    }),
+    elsewhere = workspace(function(i) over(i, new.env()))
+  )
+  # Each on workers that have loaded the package, and then on such as load it in the call.
+  for (name in names(leaves)) {
+    fresh <- c(list(cluster_local(1L)), list(parallel::makePSOCKcluster(1L)))
+    parallel::clusterCall(fresh[[2L]], .libPaths, .libPaths())
+    for (place in c(places, fresh)) {
+      step <- leaves[[name]]
+      assign("over", over, globalenv())
+      assign("takes_away", takes_away, globalenv())
+      par_lapply(1L, step, .on = place, .control = on_local())
+      rm("over", "takes_away", envir = globalenv())
+      expect_identical(par_lapply(list(m), look, .on = place, .control = on_local())[[1L]], look(m), label = name)
+      expect_identical(parallel::clusterCall(place, look, m)[[1L]], look(m), label = name)
+    }
+    for (place in fresh) parallel::stopCluster(place)
+  }
+  # The session's own count in its calls, and stay with it.
+  before <- regatta:::generics_take()
+  expected <- look(m)
+  local({
+    over(1L)
+    for (name in names(places)) {
+      seen <- par_lapply(list(m), look, .on = places[[name]], .control = on_local())[[1L]]
+      expect_identical(seen, look(m), label = name)
+      expect_false(identical(seen, expected))
+      expect_identical(parallel::clusterCall(places[[name]], look, m)[[1L]], expected, label = name)
+    }
+    methods::cacheMetaData(1L, FALSE)
+    rm(list = c("nrow", grep("^[.]__T__", ls(globalenv(), all.names = TRUE), value = TRUE)), envir = globalenv())
+  })
+  regatta:::generics_restore(before, loadedNamespaces())
+  expect_identical(look(m), expected)
+})
+
 test_that("methods and classes of the workspace that come, change or go between calls are those of the session", {
   skip_if_not_installed("Matrix")
   withr::local_package("Matrix")
