@@ -221,6 +221,24 @@ workspace_show <- function(hidden, locked, env = globalenv()) {
   }
 }
 
+# The value of `code`, which may assign to any of `names` in the workspace: neighbours bring variables by their values.
+# To one that is locked it could not, and to an active binding it would give an argument for its function. They are
+# again what they were after it.
+with_assignable <- function(names, code, env = globalenv()) {
+  there <- names[vapply(names, exists, NA, envir = env, inherits = FALSE)]
+  locked <- workspace_locked(there, env)
+  active <- there[vapply(there, bindingIsActive, NA, env = env)]
+  functions <- lapply(active, activeBindingFunction, env = env)
+  on.exit({
+    rm(list = active[vapply(active, exists, NA, envir = env, inherits = FALSE)], envir = env)
+    for (k in seq_along(active)) makeActiveBinding(active[[k]], functions[[k]], env)
+    for (name in intersect(locked, ls(env, all.names = TRUE))) lockBinding(name, env)
+  })
+  if (length(locked) > 0L) rlang::env_binding_unlock(env, locked)
+  rm(list = active, envir = env)
+  code
+}
+
 names_of_primitives <- function(names) {
   names[vapply(names, function(name) is.primitive(get0(name, baseenv(), inherits = FALSE)), NA)]
 }

@@ -129,7 +129,7 @@ biocparallel_send <- function(backend, node, task) {
 # In a worker. BiocParallel has messages with the output, which are handlers' in a worker of this package.
 biocparallel_evaluate <- function(task) {
   withCallingHandlers(
-    get(".bpworker_EXEC", envir = asNamespace("BiocParallel"))(task),
+    with_assignable(names(task$data$args$GLOBALS), get(".bpworker_EXEC", envir = asNamespace("BiocParallel"))(task)),
     message = function(m) {
       cat(conditionMessage(m), file = stderr())
       tryInvokeRestart("muffleMessage")

@@ -138,6 +138,7 @@ future_frame <- function(future, inherit) {
 
 future_code <- function() if (future_has_backends()) quote(evaluate(data)) else quote(evaluate(expr, globals, here))
 
+# What of the workspace is in the way of variables that it brings evalFuture() takes away by itself.
 future_evaluate <- function(data) {
   get("evalFuture", envir = asNamespace("future"))(data)
 }
@@ -145,13 +146,17 @@ future_evaluate <- function(data) {
 # Before `FutureBackend`. A worker that has the session has the variables around the code, too: `here`.
 future_evaluate_expression <- function(expr, globals, here) {
   if (is.null(here)) {
-    list2env(as.list(globals), envir = globalenv())
-    on.exit(rm(list = names(globals), envir = globalenv()))
-    return(eval(expr, globalenv()))
+    return(with_assignable(names(globals), future_evaluate_among(expr, globals)))
   }
   frame <- new.env(parent = here)
   get("assign_globals", envir = asNamespace("future"))(frame, globals = globals)
   eval(expr, frame)
+}
+
+future_evaluate_among <- function(expr, globals) {
+  list2env(as.list(globals), envir = globalenv())
+  on.exit(rm(list = names(globals), envir = globalenv()))
+  eval(expr, globalenv())
 }
 
 future_expression <- function(future) {

@@ -110,6 +110,23 @@ test_that("on workers that do not inherit the session", {
   expect_identical(bplapply(1:3, function(i) i * g, BPPARAM = param), list(5, 10, 15))
 })
 
+test_that("variables of the workspace that are active or locked are values in a task, wherever it runs", {
+  names <- c("rg_state", "rg_active", "rg_function", "rg_locked")
+  withr::defer(rm(list = names, envir = globalenv()))
+  assign("rg_state", 1, globalenv())
+  active <- eval(quote(function(value) if (missing(value)) rg_state * 2 else rg_state <<- value), globalenv())
+  makeActiveBinding("rg_active", active, globalenv())
+  makeActiveBinding("rg_function", eval(quote(function() rg_state * 3), globalenv()), globalenv())
+  assign("rg_locked", 4, globalenv())
+  lockBinding("rg_locked", globalenv())
+  uses <- eval(quote(function(i) list(rg_active, rg_function, rg_locked, rg_state)), globalenv())
+  pool <- local_pool(2)
+  params <- list(RegattaParam(2), RegattaParam(2, exportvariables = TRUE), RegattaParam(.on = pool))
+  for (param in params) expect_identical(bplapply(1:2, uses, BPPARAM = param), lapply(1:2, uses))
+  # Also several tasks of one worker.
+  expect_identical(bplapply(1:3, uses, BPPARAM = RegattaParam(.on = pool, tasks = 3L)), lapply(1:3, uses))
+})
+
 test_that("nothing is left behind", {
   end_servers()
   expect_no_detritus(detritus)

@@ -161,6 +161,35 @@ test_that("workers that do not inherit the session get globals and packages", {
   expect_identical(value(future(exists("k", globalenv()), globals = FALSE)), FALSE)
 })
 
+test_that("variables of the workspace that are active or locked are values in a future, wherever it runs", {
+  names <- c("rg_state", "rg_active", "rg_function", "rg_locked", "rg_both")
+  withr::defer(rm(list = names, envir = globalenv()))
+  assign("rg_state", 1, globalenv())
+  active <- eval(quote(function(value) if (missing(value)) rg_state * 2 else rg_state <<- value), globalenv())
+  makeActiveBinding("rg_active", active, globalenv())
+  makeActiveBinding("rg_function", eval(quote(function() rg_state * 3), globalenv()), globalenv())
+  makeActiveBinding("rg_both", active, globalenv())
+  assign("rg_locked", 4, globalenv())
+  for (name in c("rg_both", "rg_locked")) lockBinding(name, globalenv())
+  code <- quote(list(rg_active, rg_function, rg_locked, rg_both, rg_state))
+  expected <- list(2, 3, 4, 2, 1)
+  pool <- local_pool(1)
+  for (place in list(list(workers = 2), list(.on = pool))) {
+    do.call(local_plan, c(list(regatta), place))
+    for (k in 1:2) expect_identical(value(future(code, substitute = FALSE, envir = globalenv())), expected)
+  }
+  # A map of this package has them as they are.
+  sets <- eval(quote(function(i) {
+    rg_active <<- 5
+    c(rg_active, rg_function)
+  }), globalenv())
+  unseeded <- par_control(seed = FALSE)
+  expect_identical(par_lapply(1, sets, .on = pool, .control = unseeded), list(c(10, 15)))
+  locked <- eval(quote(function(i) rg_locked <<- 1), globalenv())
+  expect_error(par_lapply(1, locked, .on = pool, .control = unseeded), "rg_locked")
+  expect_identical(get("rg_state", globalenv()), 1)
+})
+
 test_that("what plan() is given is checked, and the plan is no function to call", {
   expect_error(local_plan(regatta, workers = "host"), class = "regatta_error_argument")
   skip_if_not_installed("future", "1.40.0")
