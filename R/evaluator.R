@@ -43,7 +43,7 @@ evaluate_begin <- function(control, seed, muffle = c(message = TRUE, warning = T
   evaluator$warned <- 0L
   .Call(ffi_evaluator_begin, list(
     seed, control$retries > 0, control$retry_seed == "new", control$max_conditions,
-    length(notes) > 0L
+    length(notes) > 0L, control$memory
   ))
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "call-r.h"
 #include "encode-share.h"
@@ -11,6 +12,7 @@
 #include "rng-stream.h"
 #include "rng.h"
 #include "sys-fork.h"
+#include "sys-memory.h"
 #include "sys-process.h"
 
 /* The element this process is running; there is one evaluator in a worker. */
@@ -28,6 +30,8 @@ typedef struct state {
   int32_t rng_kind, rng_base[6];
   int64_t rng_element; /* rng_stream is that of this element, -1: of none */
   int32_t rng_stream[6];
+  int64_t memory_limit;   /* of an element, in bytes; 0: none */
+  int64_t memory_settled; /* anonymous memory when garbage was collected last, or before the first element */
   int64_t most_conditions;
   int64_t conditions[RG_CONDITION_KINDS];
   rg_buffer buffer, aside;
@@ -71,7 +75,7 @@ SEXP ffi_evaluator_pop(void) {
   return R_NilValue;
 }
 
-/* options: list(seed = NULL or integer(7), tell_tries, new_seed_on_retry, max_conditions, has_notes) */
+/* options: list(seed = NULL or integer(7), tell_tries, new_seed_on_retry, max_conditions, has_notes, memory) */
 SEXP ffi_evaluator_begin(SEXP options) {
   SEXP seed = VECTOR_ELT(options, 0);
   evaluator.seeded = seed != R_NilValue;
@@ -85,6 +89,9 @@ SEXP ffi_evaluator_begin(SEXP options) {
   evaluator.new_seed_on_retry = Rf_asLogical(VECTOR_ELT(options, 2)) == TRUE;
   evaluator.most_conditions = (int64_t)Rf_asReal(VECTOR_ELT(options, 3));
   evaluator.has_notes = Rf_asLogical(VECTOR_ELT(options, 4)) == TRUE;
+  double memory = Rf_asReal(VECTOR_ELT(options, 5));
+  evaluator.memory_limit = memory < (double)INT64_MAX ? (int64_t)memory : 0;
+  evaluator.memory_settled = evaluator.memory_limit > 0 ? rg_memory_anon(getpid()) : 0;
   rg_encode_forget_classes();
   return R_NilValue;
 }
@@ -122,7 +129,20 @@ static void leave_if_copy(void) {
 
 SEXP ffi_evaluator_is_copy(void) { return Rf_ScalarLogical(is_copy()); }
 
+/* What an element leaves behind as garbage is not to count as memory that the next one needs: before the parent
+   knows of that it is collected, if it is more than this part of the limit. */
+enum { LEFT_BEHIND = 16 };
+
+static void settle_memory(void) {
+  if (evaluator.memory_limit <= 0) return;
+  if (rg_memory_anon(getpid()) - evaluator.memory_settled <= evaluator.memory_limit / LEFT_BEHIND) return;
+  R_gc();
+  rg_memory_give_back();
+  evaluator.memory_settled = rg_memory_anon(getpid());
+}
+
 static int next_element(void) {
+  settle_memory();
   evaluator.element = evaluator.channel.next(evaluator.channel.state, &evaluator.tries);
   evaluator.sending = 0;
   evaluator.attempts = 0;

@@ -169,6 +169,12 @@ int64_t rg_memory_anon(pid_t pid) { return process_status(pid, "RssAnon"); }
 int64_t rg_memory_peak(pid_t pid) { return process_status(pid, "VmHWM"); }
 #endif
 
+void rg_memory_give_back(void) {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
 void rg_memory_forget_peak(void) {
 #ifdef __linux__
   int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);

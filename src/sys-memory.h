@@ -33,6 +33,9 @@ int64_t rg_memory_stalled_at(const char *root);
 /* Resident anonymous memory of `pid`: what its end would set free. -1 unknown. */
 int64_t rg_memory_anon(pid_t pid);
 
+/* Gives the system back what this process has freed, as far as the allocator does that when it is asked. */
+void rg_memory_give_back(void);
+
 /* The largest resident set that `pid` has had; -1 unknown. */
 int64_t rg_memory_peak(pid_t pid);
 

@@ -208,6 +208,21 @@ test_that("an element over its memory is ended and marked, and the rest go on", 
   expect_identical(got[c(1L, 3L, 4L)], list(1L, 3L, 4L))
 })
 
+test_that("what an element leaves behind is no memory that the next one needs", {
+  skip_unless_linux()
+  if (memory_available() < 2e9) skip("less than 2 GB of memory available")
+  one <- function(i) {
+    if (i %in% c(2L, 4L)) z <- numeric(if (i == 2L) 1.5e7 else 8e7) + 1
+    Sys.sleep(0.1)
+    i
+  }
+  for (batch in list(NULL, 6L)) {
+    got <- par_lapply(1:8, one, .control = two_workers(workers = 1L, errors = "collect", memory = "300MB", batch = batch))
+    expect_identical(which(par_failed(got)), 4L)
+    expect_identical(got[-4L], as.list(c(1:3, 5:8)))
+  }
+})
+
 test_that("memory below its limit ends nothing", {
   skip_unless_linux()
   got <- collect(1:4, function(i) sum(rep(1, 5e6)), memory = "500MB")
