@@ -27,11 +27,14 @@ is_own_frame <- function(frame) {
 # Functions among the variables of a frame, and in lists there.
 functions_held <- function(frame) {
   taken <- .Call(ffi_variables_take, frame, frame_names(frame))
-  found <- lapply(taken[[2L]], function(value) {
-    if (is.function(value)) value else if (is.list(value) && !is.object(value)) Filter(is.function, value)
-  })
+  found <- lapply(taken[[2L]], functions_in)
   .Call(ffi_variables_drop, taken)
   unlist(found)
+}
+
+# A function, those of a list, or none.
+functions_in <- function(value) {
+  if (is.function(value)) value else if (is.list(value) && !is.object(value)) Filter(is.function, value)
 }
 
 # Where frames end: the workspace, and what code sees behind it.

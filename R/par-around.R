@@ -16,8 +16,10 @@ force_around <- function(FUN, others, frame = if (is_closure(FUN)) environment(F
     sources = list(), frames = list(), addresses = numeric(), objects = logical(), tried = list()
   ), parent = emptyenv())
   with_calls({
+    around_place(look, globalenv())
     around_follow(look, around_code(look, look$given, frame))
     repeat {
+      around_follow(look, around_spoken(look))
       pending <- around_pending(look)
       if (length(pending) == 0L) break
       around_follow(look, unlist(lapply(pending, function(at) around_force(look, at)), recursive = FALSE))
@@ -116,6 +118,44 @@ active_functions <- function(frame, names) {
   lapply(names[active], activeBindingFunction, env = frame)
 }
 
+# What is to be looked into of functions that no code names but a text may, as in do.call("f", ...): those of the
+# workspace, of frames around code, also in lists, and among the options, around which there are arguments that nobody
+# has used.
+around_spoken <- function(look) {
+  options <- options()
+  options <- options[.Call(ffi_encode_framed, options)]
+  found <- around_code(look, unname(options[vapply(options, delays, NA)]), globalenv())
+  for (frame in look$frames) {
+    names <- frame_names(frame)
+    names <- names[around_delays(frame, names)]
+    found <- c(found, if (length(names) > 0L) around_values(look, frame, around_named(look, names)))
+  }
+  found
+}
+
+# Which of these variables hold functions around which there is a promise.
+around_delays <- function(frame, names) {
+  taken <- .Call(ffi_variables_take, frame, names)
+  on.exit(.Call(ffi_variables_drop, taken))
+  framed <- taken[[1L]] != variable_delayed & .Call(ffi_encode_framed, taken[[2L]])
+  framed[framed] <- vapply(which(framed), function(k) delays(taken[[2L]][[k]]), NA)
+  framed
+}
+
+delays <- function(x) {
+  any(vapply(c(functions_in(x)), function(f) is_closure(f) && has_delayed(environment(f)), NA))
+}
+
+has_delayed <- function(frame) {
+  while (!is_lasting(frame)) {
+    if (any(variable_kinds(frame, frame_names(frame)) == variable_delayed) || has_delayed_dots(frame)) {
+      return(TRUE)
+    }
+    frame <- parent.env(frame)
+  }
+  FALSE
+}
+
 around_place <- function(look, frame) {
   address <- address_of(frame)
   place <- match(address, look$addresses)
@@ -131,12 +171,12 @@ around_place <- function(look, frame) {
 
 address_of <- function(frame) .Call(ffi_encode_code, list(frame), 1)$address
 
-# What is still to be evaluated: list(place, names) for frames, "..." for what stands there. Of what is held by a frame
-# whose function has ended, all is, if the frame is a value: there is no name that it must be found by.
+# What is still to be evaluated: list(place, names) for frames, "..." for what stands there. Of a frame that is a value
+# all is, if its function has ended or code takes all of an environment: there is no name that it must be found by.
 around_pending <- function(look) {
   pending <- lapply(seq_along(look$frames), function(place) {
     frame <- look$frames[[place]]
-    names <- if (identical(frame, globalenv())) look$words else frame_names(frame)
+    names <- frame_names(frame)
     delayed <- variable_kinds(frame, names) == variable_delayed
     dots <- if (!identical(frame, globalenv()) && has_delayed_dots(frame)) "..."
     list(place = place, names = setdiff(c(names[delayed], dots), look$tried[[place]]))
@@ -147,9 +187,10 @@ around_pending <- function(look) {
   }
   around_captured(look)
   named <- around_named(look, unique(unlist(lapply(pending, `[[`, "names"))))
+  takes_all <- any(look$objects) && length(around_named(look, taking_all)) > 0L
   pending <- lapply(pending, function(at) {
-    ended <- look$objects[[at$place]] && is.na(which_env(sys.frames(), look$frames[[at$place]]))
-    if (!ended) at$names <- intersect(at$names, named)
+    all <- look$objects[[at$place]] && (takes_all || is.na(which_env(sys.frames(), look$frames[[at$place]])))
+    if (!all) at$names <- intersect(at$names, named)
     at$names <- setdiff(at$names, look$tried[[at$place]])
     at
   })
@@ -178,8 +219,7 @@ around_named <- function(look, names) {
   options <- Filter(function(x) is_closure(x) && !is_packaged(environment(x)), options())
   named <- .Call(ffi_encode_mentions, list(look$given, look$codes, lapply(unname(options), as_language)), words)
   for (frame in look$frames) {
-    if (identical(frame, globalenv())) next
-    held <- frame_names(frame)
+    held <- if (identical(frame, globalenv())) look$words else frame_names(frame)
     held <- held[variable_kinds(frame, held) != variable_delayed]
     taken <- .Call(ffi_variables_take, frame, held)
     named <- named | .Call(ffi_encode_mentions, taken[[2L]], words)
@@ -187,6 +227,9 @@ around_named <- function(look, names) {
   }
   c(words[named], if (any(named[words %in% dots_words])) "...")
 }
+
+# Functions that take all variables of an environment.
+taking_all <- c("as.list", "mget", "eapply", "ls", "env_get_list")
 
 dots_words <- c("...elt", "...length", "...names", paste0("..", 1:9))
 

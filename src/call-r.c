@@ -55,3 +55,9 @@ int rg_has_attributes(SEXP x) {
   return ATTRIB(x) != R_NilValue;
 #endif
 }
+
+#if R_VERSION >= R_Version(4, 5, 0)
+SEXP rg_closure_env(SEXP closure) { return R_ClosureEnv(closure); }
+#else
+SEXP rg_closure_env(SEXP closure) { return CLOENV(closure); }
+#endif

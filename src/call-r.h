@@ -18,4 +18,6 @@ SEXP rg_each_attribute(SEXP x, SEXP (*f)(SEXP name, SEXP value, void *data), voi
 
 int rg_has_attributes(SEXP x);
 
+SEXP rg_closure_env(SEXP closure);
+
 #endif

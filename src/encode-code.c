@@ -86,6 +86,28 @@ SEXP ffi_encode_code(SEXP objects, SEXP most) {
   return told;
 }
 
+static int has_own_frame(SEXP x) {
+  return TYPEOF(x) == CLOSXP && rg_closure_env(x) != R_GlobalEnv && rg_closure_env(x) != R_BaseNamespace;
+}
+
+/* A longer list is data. */
+enum { FRAMED_MOST = 2000 };
+
+/* Which of these values are closures from elsewhere than the top level, or lists of no class that hold one. */
+SEXP ffi_encode_framed(SEXP values) {
+  SEXP framed = PROTECT(Rf_allocVector(LGLSXP, XLENGTH(values)));
+  for (R_xlen_t k = 0; k < XLENGTH(values); k++) {
+    SEXP x = VECTOR_ELT(values, k);
+    int found = has_own_frame(x);
+    if (TYPEOF(x) == VECSXP && !ALTREP(x) && !Rf_isObject(x) && XLENGTH(x) <= FRAMED_MOST) {
+      for (R_xlen_t i = 0; i < XLENGTH(x) && !found; i++) found = has_own_frame(VECTOR_ELT(x, i));
+    }
+    LOGICAL(framed)[k] = found;
+  }
+  UNPROTECT(1);
+  return framed;
+}
+
 /* Whether R takes it for the name of a variable; it has no such bound in its API. */
 static int may_be_name(SEXP string) {
   enum { LONGEST = 10000 };
@@ -157,9 +179,27 @@ static int has_word(const char *text, const char *name) {
   return 0;
 }
 
+static void look_for_mentions(mention_look *look, SEXP x, int depth);
+
+typedef struct {
+  mention_look *look;
+  int depth;
+} mention_attribute;
+
+/* Names, levels and the like are text as well. */
+static SEXP look_for_mentions_in(SEXP name, SEXP value, void *data) {
+  const mention_attribute *in = data;
+  if (name != R_ClassSymbol) look_for_mentions(in->look, value, in->depth + 1);
+  return NULL;
+}
+
 static void look_for_mentions(mention_look *look, SEXP x, int depth) {
   if (depth > MENTIONS_DEEPEST) all_mentioned(look);
   if (depth > MENTIONS_DEEPEST || (TYPEOF(x) == VECSXP && ALTREP(x)) || is_ours(x)) return;
+  if (TYPEOF(x) != SYMSXP && TYPEOF(x) != CHARSXP && rg_has_attributes(x)) {
+    mention_attribute in = {look, depth};
+    rg_each_attribute(x, look_for_mentions_in, &in);
+  }
   switch (TYPEOF(x)) {
     case SYMSXP:
       for (R_xlen_t k = 0; k < XLENGTH(look->names); k++) {

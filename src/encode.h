@@ -76,6 +76,7 @@ SEXP ffi_encode_bounded(SEXP x, SEXP most);
 SEXP ffi_encode_code(SEXP objects, SEXP most);
 SEXP ffi_encode_code_words(SEXP code);
 SEXP ffi_encode_mentions(SEXP values, SEXP names);
+SEXP ffi_encode_framed(SEXP values);
 
 /* encode-names.c */
 SEXP ffi_encode_names(SEXP streams, SEXP names, SEXP symbols);

@@ -4,19 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call-r.h"
+
 extern char **environ;
 
 #if R_VERSION >= R_Version(4, 5, 0)
-static SEXP closure_env(SEXP x) { return R_ClosureEnv(x); }
 static SEXP parent_env(SEXP x) { return R_ParentEnv(x); }
 #else
-static SEXP closure_env(SEXP x) { return CLOENV(x); }
 static SEXP parent_env(SEXP x) { return ENCLOS(x); }
 #endif
 
 /* Of a package: its namespace is on the way to that of base R, which comes before the workspace. */
 static int is_packaged(SEXP closure) {
-  SEXP env = closure_env(closure);
+  SEXP env = rg_closure_env(closure);
   while (env != R_BaseNamespace && env != R_BaseEnv) {
     if (env == R_GlobalEnv || env == R_EmptyEnv) return 0;
     env = parent_env(env);

@@ -292,6 +292,86 @@ test_that("it is found where only text, symbols, methods, bindings or options be
   }
 })
 
+# A function whose argument nobody has used.
+factory <- function(start) function(i) {
+  slowly()
+  start
+}
+
+test_that("so it is around functions that only data or options name", {
+  withr::local_preserve_seed()
+  withr::defer(rm(list = ls(globalenv(), pattern = "^rg_spoken"), envir = globalenv()))
+  assign("rg_spoken_name", "rg_spoken_f", envir = globalenv())
+  cases <- list(
+    element = function(map) map(rep("rg_spoken_f", 4), function(s) do.call(s, list(1))),
+    list = function(map) {
+      spoken <- list(fun = "rg_spoken_f")
+      map(1:4, function(i) match.fun(spoken$fun)(i))
+    },
+    workspace = local(function(map) map(1:4, function(i) get(rg_spoken_name)(i)), globalenv()),
+    text = function(map) {
+      code <- "rg_spoken_f(1)"
+      map(1:4, function(i) eval(parse(text = code)))
+    },
+    names = function(map) {
+      spoken <- c(rg_spoken_f = 1)
+      map(1:4, function(i) match.fun(names(spoken))(i))
+    },
+    levels = function(map) {
+      spoken <- data.frame(fun = factor(rep("rg_spoken_f", 4)))
+      map(1:4, function(i) match.fun(as.character(spoken$fun[[i]]))(i))
+    },
+    delayed = function(map) {
+      spoken <- "rg_spoken_late"
+      map(1:4, function(i) {
+        slowly()
+        get(spoken)
+      })
+    },
+    held = function(map) {
+      spoken <- "rg_spoken_list"
+      map(1:4, function(i) get(spoken)$f(i))
+    },
+    around = function(map) {
+      here <- factory(stats::runif(1))
+      spoken <- "here"
+      map(1:4, function(i) get(spoken)(i))
+    },
+    option = function(map) {
+      withr::local_options(rg_spoken = factory(stats::runif(1)))
+      map(1:4, function(i) getOption("rg_spoken")(i))
+    }
+  )
+  map <- function(X, FUN) unname(par_sapply(X, FUN, .on = 2, .control = settings))
+  for (name in names(cases)) {
+    assign("rg_spoken_f", factory(stats::runif(1)), envir = globalenv())
+    assign("rg_spoken_list", list(f = factory(stats::runif(1))), envir = globalenv())
+    delayedAssign("rg_spoken_late", stats::runif(1), assign.env = globalenv())
+    expect_identical(length(unique(cases[[name]](map))), 1L, info = name)
+  }
+})
+
+test_that("so are all arguments that stand together where code takes them all", {
+  withr::local_preserve_seed()
+  takes <- list(
+    as.list = function(frame) unlist(as.list(frame)[c("a", "b")]),
+    mget = function(frame) unlist(mget(c("a", paste0("", "b")), envir = frame)),
+    ls = function(frame) vapply(intersect(ls(frame), c("a", "b")), get, 0, envir = frame),
+    eapply = function(frame) unlist(eapply(frame, function(x) if (is.numeric(x)) x)[c("a", "b")])
+  )
+  for (name in names(takes)) {
+    take <- takes[[name]]
+    f <- function(a, b) {
+      frame <- environment()
+      par_lapply(1:4, function(i) {
+        slowly()
+        take(frame)
+      }, .on = 2, .control = settings)
+    }
+    expect_identical(length(unique(f(stats::runif(1), stats::runif(1)))), 1L, info = name)
+  }
+})
+
 test_that("what nothing names is left to the function that it is an argument of", {
   said <- character()
   f <- function(X, then) {
