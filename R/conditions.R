@@ -477,6 +477,11 @@ warning_package <- function(note) {
       "workers cannot load package %s, which this session has loaded and which has methods for classes of what was",
       "sent: there such objects are what they are made of. Install it where the workers look for packages."
     ), note$name)
+  } else if (note$is_same && nzchar(note$elsewhere)) {
+    sprintf(paste(
+      "workers have loaded package %s, version %s, from %s, this session has it from %s, where its code is another: their",
+      "values may differ. Make another cluster."
+    ), note$name, note$found, note$elsewhere, note$library)
   } else if (nzchar(note$library) && note$is_same) {
     before <- if (note$renewed) "this session has loaded it, and is what workers use" else "workers have loaded it"
     sprintf(paste(

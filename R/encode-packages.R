@@ -79,7 +79,8 @@ packages_needed <- function(streams, attached, named, classed) {
 }
 
 # In a worker, before it reads what needs them. Returns what the session is to be told, a list of list(name, library,
-# version, renewed, found, is_same): `found` is the version here, NA if there is none.
+# version, renewed, found, is_same, elsewhere): `found` is the version here, NA if there is none, `elsewhere` the library
+# that other code of that version was loaded from here, "" if it was not.
 packages_ready <- function(needed) {
   each <- lapply(seq_along(needed$name), function(k) {
     lapply(needed[c("name", "need", "library", "version", "astray", "renewed")], `[[`, k)
@@ -96,11 +97,24 @@ packages_ready <- function(needed) {
 
 package_note <- function(package, loaded) {
   found <- package_version_here(package)
-  renewed <- are_renewed(loaded, match(package$name, loaded$name))
-  if (package_differs(package, found, renewed)) {
+  at <- match(package$name, loaded$name)
+  elsewhere <- if (is_other_code(package$name, package$library, loaded$library[at])) loaded$library[[at]] else ""
+  if (package_differs(package, found, are_renewed(loaded, at)) || nzchar(elsewhere)) {
     is_same <- !is.na(found) && is_version(found, package$version)
-    list(c(package[c("name", "library", "version", "renewed")], found = found, is_same = is_same))
+    list(c(package[c("name", "library", "version", "renewed")], found = found, is_same = is_same, elsewhere = elsewhere))
   }
+}
+
+# Whether this process sees both libraries, and the package has other code in the one than in the other.
+is_other_code <- function(package, library, other) {
+  if (!isTRUE(nzchar(library) & nzchar(other) & library != other) || !dir.exists(file.path(library, package))) {
+    return(FALSE)
+  }
+  code <- function(library) {
+    files <- list.files(file.path(library, package, c("R", "libs")), full.names = TRUE)
+    unname(c(basename(files), tools::md5sum(files)))
+  }
+  !identical(code(library), code(other))
 }
 
 # A node of this machine may have other libraries than the session.

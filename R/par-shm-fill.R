@@ -78,7 +78,7 @@ part_function2 <- function(f, x, y, ...) {
   list(...)
   shm_plain <- shm_plain
   if (length(y) == 1 && length(x) != 1) {
-    y <- as.vector(y)
+    y <- shm_plain(y)[1L] # with its class, as its elements are given where there are more
     from_base(function(range) f(shm_plain(x)[range], y, ...))
   } else {
     force(y)

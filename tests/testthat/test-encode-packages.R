@@ -172,6 +172,32 @@ test_that("a package that is installed anew is told of to those who have loaded 
   }
 })
 
+test_that("other code of the same version from another library is told of, the same code is not", {
+  made <- list(first = version_at("1.0", "first"), second = version_at("1.0", "second"))
+  same <- withr::local_tempdir()
+  file.copy(file.path(made$second$lib, "rgpkg"), same, recursive = TRUE, copy.date = TRUE)
+  withr::defer(for (one in made) unlink(c(one$lib, dirname(one$source)), recursive = TRUE))
+  by_name <- in_workspace(function(i) rgpkg::pub(i))
+  from <- function(lib, code) {
+    loadNamespace("rgpkg", lib.loc = lib)
+    on.exit(unloadNamespace("rgpkg"))
+    code
+  }
+  psock <- cluster_start(1L)
+  withr::defer(psock$stop())
+  for (place in list(local_pool(1L), local_pool(1L, start = "sequential"), psock$cluster)) {
+    from(made$first$lib, expect_identical(map(1:2, by_name, on = place), c("first 1", "first 2")))
+    warned <- from(made$second$lib, expect_warning(got <- map(1:2, by_name, on = place),
+      "have loaded package rgpkg, version 1.0, from .*, this session has it from .*other cluster",
+      class = "regatta_warning_package"))
+    expect_identical(got, c("first 1", "first 2"))
+    expect_match(conditionMessage(warned), made$first$lib, fixed = TRUE)
+  }
+  pool <- local_pool(1L)
+  from(made$second$lib, expect_identical(map(1:2, by_name, on = pool), c("second 1", "second 2")))
+  from(same, expect_no_warning(expect_identical(map(1:2, by_name, on = pool), c("second 1", "second 2"))))
+})
+
 test_that("the environment of an attached package is there without a word", {
   for (on in c("cluster_local(1L)", "cluster_local(1L, start = 'sequential')")) {
     code <- c(

@@ -53,6 +53,18 @@ test_that("a function for one element at a time is refused for every length, not
   expect_identical(par_last()$names, c("1 to 2", 3:10))
 })
 
+test_that("a single second input has its class and no extents, as one of several has", {
+  minutes <- as.difftime(c(30, 60, 90, 120), units = "mins")
+  hour <- as.difftime(1, units = "hours")
+  f <- function(a, b) as.numeric(a - b, units = "mins")
+  expect_identical(as.vector(shm_map2(minutes, hour, f, "double", .control = two_workers())), f(minutes, hour))
+  days <- as.Date("2020-01-01") + 0:3
+  f <- function(a, b) as.numeric(a - b)
+  expect_identical(as.vector(shm_map2(days, days[[1L]], f, "double", .control = two_workers())), as.numeric(0:3))
+  expect_identical(as.vector(shm_map2(1:4, matrix(2, 1, 1), `+`, "double", .control = two_workers())), 1:4 + 2)
+  expect_identical(as.vector(shm_map2(1:4, shm_array(1, fill = 2), `+`, .control = two_workers())), 1:4 + 2)
+})
+
 test_that("values of another type say which type would do", {
   err <- expect_error(shm_map(1:6, sqrt, .control = two_workers()), class = "regatta_error_element")
   expect_match(conditionMessage(err), "`type = \"double\"`", fixed = TRUE)
