@@ -253,6 +253,30 @@ test_that("batches grow as those of the shared queue do, or have the size that w
   expect_identical(unique(sizes), 2L)
 })
 
+test_that("the most important begin first, those of the same priority in their order", {
+  on <- on_script(1L, function(place) list(script_joined(1L)))
+  expect_identical(run_script(5, on, batch = 1, priority = c(1, 3, 2, 3, 2)), numbers_of(5))
+  expect_identical(grep("^give", on$place$log, value = TRUE), sprintf("give 1 %d", c(2, 4, 3, 5, 1)))
+})
+
+test_that("a run that stops waits for the elements before the first that has failed, for none after it", {
+  later <- 0L
+  on <- on_script(4L,
+    function(place) lapply(1:4, script_joined),
+    function(place) list(script_failed(place, 2L)),
+    function(place) list(script_failed(place, 4L)),
+    function(place) list(script_done(place, 1L)),
+    function(place) {
+      later <<- later + 1L
+      list()
+    }
+  )
+  failed <- expect_error(run_script(9, on, batch = 1), class = "regatta_error_element")
+  expect_identical(failed$index, 2L)
+  expect_identical(later, 0L)
+  expect_identical(grep("^give", on$place$log, value = TRUE), sprintf("give %d %d", 1:4, 1:4))
+})
+
 test_that("with fewer workers for retries the last places are given nothing more", {
   failing <- function(place) list(script_failed(place, 2L))
   on <- on_script(2L, function(place) list(script_joined(1L), script_joined(2L)), failing)
@@ -370,7 +394,7 @@ test_that("a pause of the session is no time that an interrupted element had to 
     list()
   }
   on <- do.call(on_script, c(list(1L, function(place) list(script_joined(1L))), rep(list(step), 20)))
-  run_script(1, on, timeout = 0.5, errors = "collect")
+  suppressWarnings(run_script(1, on, timeout = 0.5, errors = "collect"))
   expect_true(paused)
   expect_false(any(grepl("^signal", on$place$log)))
 })

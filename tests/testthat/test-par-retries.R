@@ -161,21 +161,39 @@ test_that("a retry draws the same numbers, or new ones when asked", {
 
 test_that("with fewer workers the retries run on fewer, down to one", {
   dir <- withr::local_tempdir()
-  got <- par_lapply(1:4, function(i) {
-    try <- as.integer(Sys.getenv("REGATTA_TRY"))
-    running <- file.path(dir, paste("running", i))
-    file.create(running)
-    on.exit(unlink(running))
-    Sys.sleep(0.1)
-    if (try == 1L) stop("too many at once")
-    length(list.files(dir, "^running"))
-  }, .control = two_workers(
-    workers = 4L, retries = 4L, retry_workers = "fewer", batch = 1L
-  ))
-  expect_length(got, 4L)
-  last <- par_last()$elements
-  overlapping <- function(t) sum(last$start <= t & last$end > t)
-  expect_lt(overlapping(max(last$start)), 4L)
+  known <- withr::local_tempfile()
+  failures <- 0L
+  again <- regatta:::try_again
+  local_function("try_again", function(...) {
+    again(...)
+    failures <<- failures + 1L
+    if (failures == 4L) file.create(known)
+  })
+  pids <- par_sapply(1:16, function(i) {
+    if (i <= 4L && Sys.getenv("REGATTA_TRY") == "1") {
+      file.create(file.path(dir, i))
+      while (length(list.files(dir)) < 4L) Sys.sleep(0.01)
+      stop("too many at once")
+    }
+    # Every worker may have begun one more before the session knew of all four.
+    while (!file.exists(known)) Sys.sleep(0.01)
+    Sys.sleep(0.02)
+    Sys.getpid()
+  }, .control = two_workers(workers = 4L, retries = 1L, retry_workers = "fewer", batch = 1L))
+  expect_identical(failures, 4L)
+  expect_identical(sum(table(pids) > 1L), 1L)
+})
+
+test_that("what a try has written without a newline is a line of its own", {
+  count <- counter(withr::local_tempdir())
+  printed <- capture.output(par_lapply(1:2, function(i) {
+    if (count(i) == 1) {
+      cat("half")
+      stop("not yet")
+    }
+    cat("whole\n")
+  }, .control = two_workers(retries = 1L, stdout = "capture")))
+  expect_identical(grep("^[12]: ", printed, value = TRUE), c("1: half", "1: whole", "2: half", "2: whole"))
 })
 
 test_that("a retried success is no failure in collect and finish", {
