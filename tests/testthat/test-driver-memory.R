@@ -178,6 +178,18 @@ test_that("an element that the system has ended for want of memory is put back u
     par_lapply(1:4, identity, .on = on, .control = on_test(batch = 1L, memory_budget = Inf)),
     class = "regatta_error_death"
   )
+
+  # One death is counted for one that the system has ended: when the next is collected the counter stands as it did.
+  on <- on_script(3L,
+    function(place) lapply(1:3, script_joined),
+    function(place) dies_of_oom(place, 2L),
+    function(place) dies_of_oom(place, 3L),
+    available = plenty
+  )
+  on$place$kills <- 0
+  control <- on_test(batch = 1L, memory_budget = Inf, errors = "collect")
+  got <- suppressWarnings(par_lapply(1:6, identity, .on = on, .control = control))
+  expect_identical(c(got[[2L]]$oom, got[[3L]]$oom), c(TRUE, FALSE))
 })
 
 test_that("memory is not looked at by a run that is told not to, and workers are not while there is plenty", {

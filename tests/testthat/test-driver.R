@@ -122,7 +122,7 @@ test_that("a worker that leaves between elements costs none, but not without end
     place$given[w] <- list(NULL)
     list(script_joined(w), script_left(w, index = numeric(), start = numeric()))
   }
-  on <- do.call(on_script, c(list(1L), rep(list(dying), 20)))
+  on <- do.call(on_script, c(list(1L), rep(list(dying), 20), function(place) stop("it goes on")))
   expect_error(run_script(3, on), "in a row ended before they began", class = "regatta_error_start")
 })
 
