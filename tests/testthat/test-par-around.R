@@ -353,11 +353,12 @@ test_that("so it is around functions that only data or options name", {
 
 test_that("so are all arguments that stand together where code takes them all", {
   withr::local_preserve_seed()
+  number <- function(x) if (is.numeric(x)) x else 0
   takes <- list(
-    as.list = function(frame) unlist(as.list(frame)[c("a", "b")]),
-    mget = function(frame) unlist(mget(c("a", paste0("", "b")), envir = frame)),
-    ls = function(frame) vapply(intersect(ls(frame), c("a", "b")), get, 0, envir = frame),
-    eapply = function(frame) unlist(eapply(frame, function(x) if (is.numeric(x)) x)[c("a", "b")])
+    as.list = function(frame) vapply(as.list(frame), number, 0),
+    mget = function(frame) vapply(mget(setdiff(ls(frame), "frame"), envir = frame), number, 0),
+    ls = function(frame) vapply(ls(frame), function(name) number(get(name, frame)), 0),
+    eapply = function(frame) unlist(eapply(frame, number))
   )
   for (name in names(takes)) {
     take <- takes[[name]]
