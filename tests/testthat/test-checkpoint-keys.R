@@ -252,6 +252,18 @@ test_that("a name with two dots before it is the name, too, as in data.table", {
   expect_null(said)
 })
 
+test_that("what code names by rlang's `.env` counts", {
+  local_workspace()
+  uses <- function(code) in_place(globalenv(), as.function(c(alist(i = , pick = ), list(code))))
+  for (code in list(quote(pick(n < .env$rg_cc)), quote(pick(n < .env[["rg_cc"]])), quote(pick(~ .env$rg_cc)))) {
+    in_workspace(quote(rg_cc <- "a"))
+    expect_match(paste(changes(uses(code), quote(rg_cc <- "b")), ""), "`rg_cc`", label = deparse1(code))
+    in_workspace(quote(rg_cc <- "a"))
+    said <- changes(uses(quote(pick(i))), quote(rg_cc <- "b"), list(rlang::new_quosure(code, globalenv())))
+    expect_match(paste(said, ""), "`rg_cc`", label = deparse1(code))
+  }
+})
+
 test_that("what belongs to a class union, and how a class becomes another, counts", {
   local_workspace()
   f <- in_place(globalenv(), function(x) methods::is(x, "RgCell"))

@@ -423,6 +423,32 @@ test_that("where code looks variables up by name all names and strings in it may
   expect_identical(sent(in_workspace(function(i) i$rg_far + i[["rg_far"]])), NULL)
 })
 
+test_that("what code names by rlang's `.env` is a variable, in functions and in quosures", {
+  local_workspace()
+  in_workspace({
+    rg_env <- 7
+    # As a verb of a package, into which nobody looks: no name in it says that it evaluates code.
+    rg_verb <- function(code) getExportedValue("rlang", paste0("eval_", "tidy"))(rlang::enquo(code), list(rg_n = 2))
+    rg_takes <- function(code) getExportedValue("rlang", paste0("eval_", "tidy"))(code, list(rg_n = 2))
+    rg_uses <- list(
+      function(i) rg_verb(rg_n * .env$rg_env), function(i) rg_verb(rg_n * .env[["rg_env"]]),
+      function(i) rg_verb(.data$rg_n * .env$`rg_env`), function(i) rg_takes(rlang::quo(rg_n * .env$rg_env))
+    )
+  })
+  pool <- local_pool()
+  expected <- list(14)
+  for (f in get("rg_uses", globalenv())) {
+    expect_identical(par_lapply(1, f, .on = pool, .control = unseeded), expected, label = deparse1(body(f)))
+  }
+  takes <- get("rg_takes", globalenv())
+  given <- in_workspace(function(i, code) rg_takes(code))
+  for (code in c(quote(rg_n * .env$rg_env), quote(rg_n * .env[["rg_env"]]))) {
+    code <- rlang::new_quosure(code, globalenv())
+    expect_identical(par_lapply(list(code), takes, .on = pool, .control = unseeded), expected, label = deparse1(code))
+    expect_identical(par_lapply(1, given, code, .on = pool, .control = unseeded), expected, label = deparse1(code))
+  }
+})
+
 test_that("an interrupt while methods are looked at leaves no half-evaluated promise of a package behind", {
   skip_unless_linux()
   table <- new.env()
