@@ -609,6 +609,26 @@ test_that("methods of packages are there again after a call whose elements, or s
     }
     for (place in fresh) parallel::stopCluster(place)
   }
+  # A package that only an element loads, which no code names.
+  leaves <- list(
+    sets = function(i) {
+      loadNamespace(paste0("stats", 4))
+      setMethod("show", paste0("m", "le"), function(object) cat("mine\n"), where = globalenv())
+      i
+    },
+    removes = function(i) {
+      loadNamespace(paste0("stats", 4))
+      suppressMessages(removeMethod("show", paste0("m", "le"), where = globalenv()))
+    }
+  )
+  home <- workspace(function() environmentName(topenv(environment(selectMethod("show", paste0("m", "le"))))))
+  for (name in names(leaves)) {
+    fresh <- cluster_local(1L)
+    expect_false(parallel::clusterCall(fresh, isNamespaceLoaded, "stats4")[[1L]])
+    par_lapply(1L, workspace(leaves[[name]]), .on = fresh, .control = on_local())
+    expect_identical(parallel::clusterCall(fresh, home), list("stats4"), label = name)
+    parallel::stopCluster(fresh)
+  }
   # The session's own count in its calls, and stay with it.
   before <- regatta:::generics_take()
   expected <- look(m)
