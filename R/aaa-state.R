@@ -33,6 +33,7 @@ the$key_code <- new.env(parent = emptyenv()) # the same for keys, and keys of co
 the$package_classes <- NULL # classes_of_packages(), and what they were found in
 the$methods <- NULL # the S3 methods that are registered, as methods_now() has found them
 the$versions <- list() # what installed_version() has read
+the$other_code <- list() # what is_other_code() has found
 the$loaded <- NULL # what loaded_packages() has found
 the$method_homes <- NULL # list(spaces, class, package): which packages have methods for which classes
 the$worker_homes <- list(class = character(), package = character(), paths = character()) # that only workers have

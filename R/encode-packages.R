@@ -110,11 +110,16 @@ is_other_code <- function(package, library, other) {
   if (!isTRUE(nzchar(library) & nzchar(other) & library != other) || !dir.exists(file.path(library, package))) {
     return(FALSE)
   }
-  code <- function(library) {
-    files <- list.files(file.path(library, package, c("R", "libs")), full.names = TRUE)
-    unname(c(basename(files), tools::md5sum(files)))
+  both <- c(library, other)
+  key <- paste(c(package, both, package_stamps(package, both)), collapse = "\n")
+  if (is.null(the$other_code[[key]])) {
+    code <- lapply(both, function(library) {
+      files <- list.files(file.path(library, package, c("R", "libs")), full.names = TRUE)
+      unname(c(basename(files), tools::md5sum(files)))
+    })
+    the$other_code[[key]] <- !identical(code[[1L]], code[[2L]])
   }
-  !identical(code(library), code(other))
+  the$other_code[[key]]
 }
 
 # A node of this machine may have other libraries than the session.
