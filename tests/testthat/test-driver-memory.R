@@ -225,8 +225,16 @@ test_that("elements that do not fit beside each other all arrive in a cgroup", {
       if (on) on <- regatta::cluster_local(4L) else on <- NULL
       told <- 0
       control <- par_control(workers = 4L, progress = FALSE, seed = 1)
+      begun <- tempfile()
+      dir.create(begun)
+      # They do not fit beside each other, so four are to be there before the first grows.
+      together <- function(i) {
+        file.create(file.path(begun, i))
+        while (length(list.files(begun)) < 4L) Sys.sleep(0.01)
+        grow(i, 200)
+      }
       got <- withCallingHandlers(
-        par_lapply(1:8, grow, megabytes = 200, .on = on, .control = control),
+        par_lapply(1:8, together, .on = on, .control = control),
         regatta_message_put_back = function(m) {
           told <<- told + 1
           invokeRestart("muffleMessage")
