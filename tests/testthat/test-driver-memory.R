@@ -101,7 +101,7 @@ later <- function(place) {
   list()
 }
 
-# The driver looks by the clock, whenever the workers have come to their elements. Bounded, for a driver that never does.
+# The driver looks by the clock, whenever the workers have come to their elements. Bounded, for one that never does.
 until_signal <- function(place) {
   place$waits <- c(place$waits, 1)
   if (!any(startsWith(place$log, "signal")) && length(place$waits) < 300L) {

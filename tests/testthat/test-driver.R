@@ -290,7 +290,8 @@ test_that("what is tried again is next, those that fail together in their order"
   failing <- function(place) list(script_failed(place, 2L), script_failed(place, 1L))
   on <- on_script(2L, function(place) list(script_joined(1L), script_joined(2L)), failing)
   expect_identical(run_script(6, on, batch = 1, retries = 1), numbers_of(6))
-  expect_identical(grep("^give", on$place$log, value = TRUE)[1:5], sprintf("give %d %d", c(1:2, 1:2, 1), c(1:2, 1:2, 3)))
+  expected <- sprintf("give %d %d", c(1:2, 1:2, 1), c(1:2, 1:2, 3))
+  expect_identical(grep("^give", on$place$log, value = TRUE)[1:5], expected)
 })
 
 test_that("a limit interrupts by element, then the worker is asked, then ended", {
