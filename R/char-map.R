@@ -2,14 +2,14 @@
 # address (src/string-index.h), so that equal texts in different encodings stay different.
 
 char_map <- function(x) {
-  if (!is.character(x) || isS4(x)) {
+  if (missing(x) || !is.character(x) || isS4(x)) {
     abort_argument("x", x, "a character vector")
   }
   .Call(ffi_char_map, x)
 }
 
 map2char <- function(map) {
-  if (!inherits(map, "char_map")) {
+  if (missing(map) || !inherits(map, "char_map")) {
     abort_argument("map", map, "made by `char_map()`")
   }
   .Call(ffi_char_map_expand, map)
@@ -17,6 +17,7 @@ map2char <- function(map) {
 
 compress_chars <- function(l, limit = 0L, compress_altreps = c("if_allocated", "yes", "no"),
                            class = character()) {
+  check_given(l, "l", "a character vector, or a list of such vectors and lists")
   if (!is_number(limit) || limit < 0) {
     abort_argument("limit", limit, "the least length of a vector to be compressed")
   }
@@ -27,6 +28,7 @@ compress_chars <- function(l, limit = 0L, compress_altreps = c("if_allocated", "
 }
 
 uncompress_chars <- function(l, class = character()) {
+  check_given(l, "l", "what `compress_chars()` has returned")
   check_class(class)
   .Call(ffi_uncompress_chars, l, class)
 }

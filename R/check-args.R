@@ -1,5 +1,19 @@
 # Arguments are checked once, where the user hands them over. A failed check names the argument,
-# says what it must be and shows what it was.
+# says what it must be and shows what it was. One that has not been given is a bad value, too: missing() knows it
+# through all functions that have handed it on.
+
+# For what may be anything.
+check_given <- function(x, argument, must, call = rlang::caller_env()) {
+  if (missing(x)) {
+    abort_argument(argument, x, must, call = call)
+  }
+}
+
+# As match.fun() in the function that was given `f`, by whose caller names of functions are looked up.
+check_function <- function(f, argument, call = rlang::caller_env()) {
+  check_given(f, argument, "a function, or the name of one", call)
+  if (is.function(f)) f else rlang::eval_bare(base::call("match.fun", as.name(argument)), call)
+}
 
 check_count <- function(x, argument, min = 1, null = FALSE, call = rlang::caller_env()) {
   if (null && is.null(x)) {
@@ -30,7 +44,7 @@ check_bytes <- function(x, argument, zero = FALSE, null = FALSE, call = rlang::c
   if (null && is.null(x)) {
     return(NULL)
   }
-  bytes <- parse_bytes(x)
+  bytes <- if (missing(x)) NA else parse_bytes(x)
   if (is.na(bytes) || bytes < 0 || (bytes == 0 && !zero)) {
     sign <- if (zero) "a" else "a positive"
     must <- paste0(sign, " number of bytes or a size such as \"2GB\" or \"512MiB\"", if (null) ", or `NULL`")
@@ -52,10 +66,10 @@ check_flag <- function(x, argument, null = FALSE, call = rlang::caller_env()) {
 
 # The first choice is the default: an argument still equal to all of `choices` was not given.
 check_choice <- function(x, argument, choices, call = rlang::caller_env()) {
-  if (identical(x, choices)) {
+  if (!missing(x) && identical(x, choices)) {
     return(choices[[1L]])
   }
-  if (!is.character(x) || length(x) != 1L || !x %in% choices) {
+  if (missing(x) || !is.character(x) || length(x) != 1L || !x %in% choices) {
     must <- if (length(choices) == 1L) quoted(choices) else paste("one of", quoted(choices, "or"))
     abort_argument(argument, x, must, call = call)
   }
@@ -107,14 +121,14 @@ check_string <- function(x, argument, null = FALSE, call = rlang::caller_env()) 
   if (null && is.null(x)) {
     return(NULL)
   }
-  if (!is.character(x) || length(x) != 1L || is.na(x)) {
+  if (missing(x) || !is.character(x) || length(x) != 1L || is.na(x)) {
     abort_argument(argument, x, paste0("a single string", or_null(null)), call = call)
   }
   as.vector(x)
 }
 
 is_number <- function(x) {
-  is.numeric(x) && !is.object(x) && length(x) == 1L && !is.na(x)
+  !missing(x) && is.numeric(x) && !is.object(x) && length(x) == 1L && !is.na(x)
 }
 
 is_whole <- function(x) {

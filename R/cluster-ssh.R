@@ -5,7 +5,7 @@
 cluster_ssh <- function(hosts, workers = 1, rscript = "Rscript", env = NULL, ssh = "ssh",
                         tunnel = TRUE, address = NULL, packages = NULL, timeout = 60, deadline = 20,
                         min_workers = 1) {
-  if (!is.character(hosts) || length(hosts) == 0L || anyNA(hosts) || !all(nzchar(hosts)) ||
+  if (missing(hosts) || !is.character(hosts) || length(hosts) == 0L || anyNA(hosts) || !all(nzchar(hosts)) ||
     any(startsWith(hosts, "-"))) {
     abort_argument("hosts", hosts, "names of hosts, such as \"name\" or \"user@name\"")
   }

@@ -104,13 +104,17 @@ call_of_parallel <- function() {
 }
 
 abort_argument <- function(argument, value, must, call = rlang::caller_env(), advice = NULL) {
-  message <- sprintf("`%s` must be %s, not %s.", argument, must, describe_value(value))
+  message <- if (missing(value)) {
+    sprintf("`%s` is missing: it must be %s.", argument, must)
+  } else {
+    sprintf("`%s` must be %s, not %s.", argument, must, describe_value(value))
+  }
   if (is.environment(call)) {
     call <- rlang::error_call(call)
   }
   signal_error(new_error(
     "regatta_error_argument", message,
-    argument = argument, value = value, call = call, body = as.character(advice)
+    argument = argument, value = if (!missing(value)) value, call = call, body = as.character(advice)
   ))
 }
 

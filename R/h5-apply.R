@@ -3,7 +3,7 @@
 h5_apply <- function(m, margin, FUN, ..., memory = "64MiB", .on = getOption("regatta.on"),
                      .control = getOption("regatta.control", par_control())) {
   blocks <- h5_blocks(m, margin, memory)
-  FUN <- match.fun(FUN)
+  FUN <- check_function(FUN, "FUN")
   args <- list(...)
   check_dots(args, FUN)
   ranges <- Map(c, blocks$from, blocks$to)
@@ -67,7 +67,7 @@ h5_block <- function(m, margin, range) {
 }
 
 check_h5_object <- function(m, call = rlang::caller_env()) {
-  if (!inherits(m, "h5_sparse")) check_h5_matrix(m, call = call)
+  if (missing(m) || !inherits(m, "h5_sparse")) check_h5_matrix(m, call = call)
   m
 }
 
@@ -136,6 +136,8 @@ h5_transpose <- function(block) {
 }
 
 h5_gram <- function(m, memory, call = rlang::caller_env()) {
+  h5_needed(call)
+  check_h5_object(m, call)
   # Each block of rows has a part of every sum. A sparse matrix has one direction to be read in.
   fields <- h5_fields(m)
   if (inherits(m, "h5_sparse") && (fields$major == 2L) != fields$transposed) {
@@ -150,12 +152,12 @@ h5_gram <- function(m, memory, call = rlang::caller_env()) {
 }
 
 h5_factor <- function(y, size, what, call = rlang::caller_env()) {
+  must <- sprintf("a matrix of numbers with %.0f rows, as many as `m` has %s", size, what)
+  check_given(y, "y", must, call)
   check_bits(y, "y", "a matrix of numbers", call)
   if (is.null(dim(y)) && is.numeric(y)) y <- matrix(y, ncol = 1L)
   if (!is.matrix(y) || !(is.numeric(y) || is.logical(y)) || nrow(y) != size) {
-    abort_argument("y", y, sprintf("a matrix of numbers with %.0f rows, as many as `m` has %s", size, what),
-      call = call
-    )
+    abort_argument("y", y, must, call = call)
   }
   y
 }

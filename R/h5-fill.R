@@ -5,8 +5,7 @@ h5_fill <- function(path, name, dim, f, type = "float64", chunk = NULL, level = 
                     memory = "64MiB", .on = getOption("regatta.on"),
                     .control = getOption("regatta.control", par_control())) {
   h5_needed()
-  list(path, name) # a missing one is an error of this call
-  f <- match.fun(f)
+  f <- check_function(f, "f")
   h5_fill_dataset("h5_fill", path, name, dim, f, type, chunk, level, shuffle, memory, .on, .control)
 }
 
@@ -81,7 +80,7 @@ h5_fill_finish <- function(to, call) {
 h5_write <- function(x, path, name, type = NULL, chunk = NULL, level = 3L, shuffle = TRUE, memory = "64MiB",
                      .on = getOption("regatta.on"), .control = getOption("regatta.control", par_control())) {
   h5_needed()
-  list(path, name) # a missing one is an error of this call
+  check_given(x, "x", "a matrix of numbers")
   if (is.data.frame(x)) {
     abort_argument("x", x, "a matrix of numbers", advice = "`as.matrix()` makes one of columns that are numbers.")
   }
@@ -108,7 +107,7 @@ h5_written_types <- c("int8", "uint8", "int16", "uint16", "int32", "uint32", "fl
 
 h5_plan <- function(dim, type, chunk, level, shuffle, call = rlang::caller_env()) {
   extents <- function(x, argument, least) {
-    ok <- is.numeric(x) && length(x) == 2L && !anyNA(x) && all(x >= least & x == trunc(x) & x < 2^53)
+    ok <- !missing(x) && is.numeric(x) && length(x) == 2L && !anyNA(x) && all(x >= least & x == trunc(x) & x < 2^53)
     if (!ok) abort_argument(argument, x, "two whole numbers, of rows and columns", call = call)
     as.double(x)
   }

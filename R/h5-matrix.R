@@ -4,6 +4,7 @@
 h5_matrix <- function(path, name, plane = NULL, dimnames = TRUE) {
   h5_needed()
   path <- h5_path(path)
+  if (missing(name)) h5_abort_nameless(path)
   name <- h5_name(name)
   facts <- h5_call("ffi_h5_describe", path, name)
   plane <- h5_plane(plane, facts$extents)
@@ -19,6 +20,20 @@ h5_matrix <- function(path, name, plane = NULL, dimnames = TRUE) {
     ),
     "h5_matrix"
   )
+}
+
+# What the file has instead, which is for h5_sparse() where there is no matrix.
+h5_abort_nameless <- function(path, call = rlang::caller_env()) {
+  found <- h5_call("ffi_h5_list", path, "/", call = call)
+  matrices <- found$name[found$kind == "dataset" & lengths(found$extents) >= 2L]
+  more <- length(matrices) - 10
+  advice <- if (length(matrices) == 0L) {
+    "The file has none of two dimensions: `h5_ls(path)` lists what it has, and `h5_sparse(path)` finds a sparse matrix."
+  } else {
+    sprintf("The file has %s%s.", paste0("`", utils::head(matrices, 10L), "`", collapse = ", "),
+      if (more > 0) sprintf(" and %.0f more, which `h5_ls(path)` lists", more) else "")
+  }
+  abort_argument("name", , "the name of a dataset", call = call, advice = advice)
 }
 
 # An environment, which is never changed: functions of base that ask no class, as `for`, would take the elements of a
@@ -87,7 +102,7 @@ h5_given_names <- function(dimnames, path = NULL, name = NULL, dim, argument = "
 is_h5_matrix <- function(x) inherits(x, "h5_matrix")
 
 check_h5_matrix <- function(x, argument = "m", call = rlang::caller_env()) {
-  if (!is_h5_matrix(x)) {
+  if (missing(x) || !is_h5_matrix(x)) {
     abort_argument(argument, x, "a matrix in a file, as `h5_matrix()` makes it", call = call)
   }
   x

@@ -31,7 +31,7 @@ h5_reduce <- function(call, m, margin, stats, na.rm = FALSE, groups = NULL, rows
 }
 
 h5_check_margin <- function(margin, call = rlang::caller_env()) {
-  if (!is.numeric(margin) || !(identical(as.double(margin), 1) || identical(as.double(margin), 2) ||
+  if (missing(margin) || !is.numeric(margin) || !(identical(as.double(margin), 1) || identical(as.double(margin), 2) ||
     setequal(margin, 1:2))) {
     abort_argument("margin", margin, "1 (rows), 2 (columns) or `c(1, 2)`", call = call)
   }

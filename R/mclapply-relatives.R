@@ -5,6 +5,7 @@ mcmapply <- function(FUN, ..., MoreArgs = NULL, SIMPLIFY = TRUE, USE.NAMES = TRU
                      mc.preschedule = TRUE, mc.set.seed = TRUE, mc.silent = FALSE,
                      mc.cores = getOption("mc.cores", 2L), mc.cleanup = TRUE,
                      affinity.list = NULL) {
+  FUN <- check_function(FUN, "FUN")
   parts <- split_settings(list(...))
   given <- c(parts$settings, list(
     mc.preschedule = mc.preschedule, mc.set.seed = mc.set.seed, mc.silent = mc.silent,
@@ -12,10 +13,11 @@ mcmapply <- function(FUN, ..., MoreArgs = NULL, SIMPLIFY = TRUE, USE.NAMES = TRU
   ))
   given["affinity.list"] <- list(affinity.list)
   if (!missing(mc.cores)) given$mc.cores <- mc.cores
-  mcmapply_over(match.fun(FUN), parts$dots, MoreArgs, SIMPLIFY, USE.NAMES, given, sys.call())
+  mcmapply_over(FUN, parts$dots, MoreArgs, SIMPLIFY, USE.NAMES, given, sys.call())
 }
 
 mcMap <- function(f, ...) {
+  f <- check_function(f, "f")
   parts <- split_settings(list(...))
   # As parallel's mcMap(), which is silent.
   given <- list(mc.set.seed = TRUE, mc.silent = TRUE)
@@ -24,7 +26,7 @@ mcMap <- function(f, ...) {
   more <- parts$dots[["MoreArgs"]]
   use_names <- if ("USE.NAMES" %in% names(parts$dots)) parts$dots[["USE.NAMES"]] else TRUE
   dots <- parts$dots[!rlang::names2(parts$dots) %in% c("MoreArgs", "USE.NAMES")]
-  mcmapply_over(match.fun(f), dots, more, FALSE, use_names, given, sys.call())
+  mcmapply_over(f, dots, more, FALSE, use_names, given, sys.call())
 }
 
 mcmapply_over <- function(FUN, dots, more, SIMPLIFY, USE.NAMES, given, call) {
@@ -100,8 +102,8 @@ split_settings <- function(dots) {
 pvec <- function(v, FUN, ..., mc.set.seed = TRUE, mc.silent = FALSE,
                  mc.cores = getOption("mc.cores", 2L), mc.cleanup = TRUE) {
   call <- sys.call()
-  FUN <- match.fun(FUN)
-  if (!is.vector(v)) {
+  FUN <- check_function(FUN, "FUN")
+  if (missing(v) || !is.vector(v)) {
     abort_v(v, call)
   }
   force_around(FUN, list(v))
@@ -137,8 +139,8 @@ pvec <- function(v, FUN, ..., mc.set.seed = TRUE, mc.silent = FALSE,
 
 # A vector with attributes is described by these, which nobody sees by its type and length.
 abort_v <- function(v, call) {
-  others <- setdiff(names(attributes(v)), c("names", if (is.object(v)) "class"))
-  advice <- if ((is.atomic(v) || is.list(v)) && length(others) > 0L) {
+  others <- if (!missing(v)) setdiff(names(attributes(v)), c("names", if (is.object(v)) "class"))
+  advice <- if (length(others) > 0L && (is.atomic(v) || is.list(v))) {
     sprintf("It has %s.", paste0("`", others, "`", collapse = ", "))
   }
   must <- "a vector without attributes other than names"

@@ -41,7 +41,7 @@ mclapply <- function(X, FUN, ...,
                      mc.gc.reset.triggers = FALSE,
                      mc.progress = interactive()) {
   call <- sys.call()
-  FUN <- match.fun(FUN)
+  FUN <- check_function(FUN, "FUN")
   X <- as_elements(X, isTRUE(mc.use.names))
   force_around(FUN, list(X))
   check_retry(mc.retry, call) # before the default of mc.fail.early looks at it

@@ -1,5 +1,6 @@
 par_call <- function(expr, .on = getOption("regatta.on"),
                      .control = getOption("regatta.control", par_control())) {
+  check_given(expr, "expr", "the code to evaluate")
   call_begin(substitute(expr), parent.frame(), .on, .control, sys.call())
 }
 
@@ -80,7 +81,7 @@ call_done <- function(run) {
 
 # Returns its run.
 check_handle <- function(handle, call, from = rlang::caller_env()) {
-  if (!inherits(handle, "regatta_call")) {
+  if (missing(handle) || !inherits(handle, "regatta_call")) {
     abort_argument("handle", handle, "made by `par_call()`", from)
   }
   check_run_owner(handle$run, "handle", call)

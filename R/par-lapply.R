@@ -1,6 +1,6 @@
 par_lapply <- function(X, FUN, ..., .on = getOption("regatta.on"),
                        .control = getOption("regatta.control", par_control())) {
-  FUN <- match.fun(FUN)
+  FUN <- check_function(FUN, "FUN")
   X <- as_elements(X)
   check_code(FUN)
   args <- further_arguments(...)
@@ -10,7 +10,8 @@ par_lapply <- function(X, FUN, ..., .on = getOption("regatta.on"),
 
 # As lapply() does: what is not a plain vector is made a list. With `use_names` the elements are named as
 # by sapply(): after `X`, whatever its class and attributes, if it is character.
-as_elements <- function(X, use_names = FALSE) {
+as_elements <- function(X, use_names = FALSE, call = rlang::caller_env()) {
+  check_given(X, "X", "a vector or list, to whose elements the function is applied", call)
   elements <- if (!is.vector(X) || is.object(X)) as.list(X) else X
   if (use_names && is.character(X) && is.null(names(elements))) {
     names(elements) <- X

@@ -1,6 +1,6 @@
 par_mapply <- function(FUN, ..., MoreArgs = NULL, SIMPLIFY = TRUE, USE.NAMES = TRUE, .on = getOption("regatta.on"),
                        .control = getOption("regatta.control", par_control())) {
-  FUN <- match.fun(FUN)
+  FUN <- check_function(FUN, "FUN")
   check_flag(USE.NAMES, "USE.NAMES")
   check_more_args(MoreArgs)
   dots <- list(...)

@@ -3,9 +3,9 @@
 
 par_reduce <- function(X, f, combine, init, ..., .on = getOption("regatta.on"),
                        .control = getOption("regatta.control", par_control())) {
-  f <- match.fun(f)
+  f <- check_function(f, "f")
   check_beginnings(names(sys.call()), c("combine", "init"), f, "f")
-  combine <- match.fun(combine)
+  combine <- check_function(combine, "combine")
   check_combine(combine)
   check_code(f)
   args <- further_arguments(...)

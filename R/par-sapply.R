@@ -1,7 +1,7 @@
 par_sapply <- function(X, FUN, ..., simplify = TRUE, USE.NAMES = TRUE,
                        .on = getOption("regatta.on"),
                        .control = getOption("regatta.control", par_control())) {
-  FUN <- match.fun(FUN)
+  FUN <- check_function(FUN, "FUN")
   check_flag(USE.NAMES, "USE.NAMES")
   check_code(FUN)
   args <- further_arguments(...)

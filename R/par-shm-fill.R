@@ -2,7 +2,7 @@
 
 shm_fill <- function(dim, f, type = shm_types, ..., .on = getOption("regatta.on"),
                      .control = getOption("regatta.control", par_control())) {
-  f <- match.fun(f)
+  f <- check_function(f, "f")
   type <- check_choice(type, "type", shm_types)
   args <- list(...)
   check_dots(args, f, "f")
@@ -12,7 +12,7 @@ shm_fill <- function(dim, f, type = shm_types, ..., .on = getOption("regatta.on"
 
 shm_map <- function(x, f, type = typeof(x), ..., .on = getOption("regatta.on"),
                     .control = getOption("regatta.control", par_control())) {
-  f <- match.fun(f)
+  f <- check_function(f, "f")
   check_mapped(x, "x")
   args <- list(...)
   check_dots(args, f, "f")
@@ -22,7 +22,7 @@ shm_map <- function(x, f, type = typeof(x), ..., .on = getOption("regatta.on"),
 
 shm_map2 <- function(x, y, f, type = shm_type_of(x, y), ..., .on = getOption("regatta.on"),
                      .control = getOption("regatta.control", par_control())) {
-  f <- match.fun(f)
+  f <- check_function(f, "f")
   check_mapped(x, "x")
   check_mapped(y, "y")
   if (length(y) != 1 && length(x) != length(y)) {
@@ -41,6 +41,7 @@ shm_map2 <- function(x, y, f, type = shm_type_of(x, y), ..., .on = getOption("re
 }
 
 check_mapped <- function(x, argument, call = rlang::caller_env()) {
+  check_given(x, argument, "a vector or array", call)
   if (!is.atomic(x) || is.null(x)) {
     advice <- if (is.data.frame(x)) "Map over its columns, or over `as.matrix()` of it."
     abort_argument(argument, x, "a vector or array", call, advice)

@@ -3,7 +3,7 @@
 
 par_stream <- function(X, f, ..., ahead = "256MB", .on = getOption("regatta.on"),
                        .control = getOption("regatta.control", par_control())) {
-  f <- match.fun(f)
+  f <- check_function(f, "f")
   X <- as_elements(X)
   check_code(f)
   args <- further_arguments(...)
@@ -99,7 +99,7 @@ stream_is_over <- function(stream) {
 }
 
 check_stream <- function(stream, call = rlang::caller_env()) {
-  if (!inherits(stream, "regatta_stream")) {
+  if (missing(stream) || !inherits(stream, "regatta_stream")) {
     abort_argument("stream", stream, "made by `par_stream()`", call)
   }
   stream$stream

@@ -1,6 +1,6 @@
 par_vapply <- function(X, FUN, FUN.VALUE, ..., USE.NAMES = TRUE, .on = getOption("regatta.on"),
                        .control = getOption("regatta.control", par_control())) {
-  FUN <- match.fun(FUN)
+  FUN <- check_function(FUN, "FUN")
   FUN.VALUE <- check_template(FUN.VALUE)
   check_flag(USE.NAMES, "USE.NAMES")
   X <- as_elements(X)
@@ -133,8 +133,9 @@ names_of_result <- function(X) {
 # Its type and shape, and the names of its parts: other attributes have no meaning to vapply(), and the
 # methods of a class must not get in the way.
 check_template <- function(FUN.VALUE, call = rlang::caller_env()) {
+  must <- "an atomic vector, a list or an array such as each value is to be"
+  check_given(FUN.VALUE, "FUN.VALUE", must, call)
   if (!typeof(FUN.VALUE) %in% c("logical", "integer", "double", "complex", "character", "raw", "list")) {
-    must <- "an atomic vector, a list or an array such as each value is to be"
     abort_argument("FUN.VALUE", FUN.VALUE, must, call)
   }
   kept <- attributes(FUN.VALUE)

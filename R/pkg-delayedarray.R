@@ -177,6 +177,7 @@ matrixgenerics_spread <- function(margin, stat) {
 
 # What HDF5Array has opened, as objects of this package: the file is the same.
 as_h5_matrix <- function(x) {
+  check_given(x, "x", "an `HDF5Matrix` or `H5SparseMatrix`")
   if (inherits(x, delayedarray_classes)) {
     return(x)
   }

@@ -75,14 +75,14 @@ sem_done <- function(failure, what, call) {
 }
 
 check_sem <- function(x, call = rlang::caller_env()) {
-  if (!inherits(x, "sem") || typeof(x) != "externalptr") {
+  if (missing(x) || !inherits(x, "sem") || typeof(x) != "externalptr") {
     abort_argument("sem", x, "made by `sem_open()`", call = call)
   }
   x
 }
 
 check_semv <- function(x, call = rlang::caller_env()) {
-  if (!inherits(x, "semv") || !is.integer(x) || length(x) != 1L) {
+  if (missing(x) || !inherits(x, "semv") || !is.integer(x) || length(x) != 1L) {
     abort_argument("sid", x, "made by `semv_open()`", call = call)
   }
   unclass(x)

@@ -2,8 +2,8 @@
 # package do not need it.
 
 copy2shm <- function(x, name, overwrite = FALSE, copy = TRUE) {
-  unit <- .Call(ffi_posix_shm_unit, type_code(x))
-  if (isS4(x) || is.na(unit)) {
+  unit <- if (missing(x)) NA else .Call(ffi_posix_shm_unit, type_code(x))
+  if (is.na(unit) || isS4(x)) {
     abort_argument("x", x, "a logical, integer, double, complex or raw vector that is not S4")
   }
   check_posix_name(name, "name")
@@ -25,7 +25,7 @@ copy2shm <- function(x, name, overwrite = FALSE, copy = TRUE) {
 }
 
 allocate_from_shm <- function(obj, copy = obj$copy) {
-  if (!inherits(obj, "shm_obj")) {
+  if (missing(obj) || !inherits(obj, "shm_obj")) {
     abort_argument("obj", obj, "made by `copy2shm()`")
   }
   check_posix_name(obj$name, "obj$name")

@@ -60,7 +60,7 @@ prio_queue_destroy <- function(pq) {
 }
 
 check_prio_queue <- function(x, call = rlang::caller_env()) {
-  if (!inherits(x, "prio_queue")) {
+  if (missing(x) || !inherits(x, "prio_queue")) {
     abort_argument("pq", x, "made by `prio_queue_create()`", call = call)
   }
 }

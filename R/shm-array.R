@@ -4,7 +4,7 @@
 shm_types <- c("double", "integer", "logical", "complex", "raw")
 
 shm_array <- function(dim, type = shm_types, fill = NULL, dimnames = NULL) {
-  if (is.atomic(dim) && !is.null(base::dim(dim))) {
+  if (!missing(dim) && is.atomic(dim) && !is.null(base::dim(dim))) {
     if (!is.null(fill)) {
       advice <- "For an array of other elements give its extents: `shm_array(dim(m), fill = )`."
       abort_argument("fill", fill, "`NULL` where `dim` is a matrix or array to copy", advice = advice)
@@ -39,10 +39,11 @@ new_shm_array <- function(dim, type, dimnames, reserved) {
 }
 
 check_dim <- function(dim, call = rlang::caller_env()) {
+  must <- "one or more whole numbers, none of them negative, or a matrix or array to copy"
+  check_given(dim, "dim", must, call)
   if (!is.numeric(dim) || length(dim) == 0L || anyNA(dim) || any(dim < 0 | dim != trunc(dim))) {
     advice <- "To share a vector `v`: `shm_array(length(v), typeof(v), v)`."
     if (is.data.frame(dim)) advice <- "To share a data frame: `shm_share()`, or `as.matrix()` of it."
-    must <- "one or more whole numbers, none of them negative, or a matrix or array to copy"
     abort_argument("dim", dim, must, call, if (is.numeric(dim) || is.data.frame(dim)) advice)
   }
   if (prod(dim) > 2^52) {

@@ -4,6 +4,7 @@
 # whom somebody names; whoever else serialises gets the data.
 
 with_shm_handles <- function(expr) {
+  check_given(expr, "expr", "the code that serialises")
   send_handles(TRUE, expr)
 }
 

@@ -7,6 +7,7 @@ shm_lock <- function() {
 
 with_shm_lock <- function(lock, expr, timeout = Inf) {
   check_shm(lock, "lock", "shm_lock")
+  check_given(expr, "expr", "the code to evaluate with the lock")
   timeout <- check_seconds(timeout, "timeout", zero = TRUE)
   .Call(ffi_shm_lock_with, lock, timeout, quote(expr), quote(warn_dead_holder()), environment())
 }
@@ -32,7 +33,7 @@ shm_value <- function(counter) {
 }
 
 check_shm <- function(x, argument, class, call = rlang::caller_env()) {
-  if (!inherits(x, class)) {
+  if (missing(x) || !inherits(x, class)) {
     abort_argument(argument, x, sprintf("made by `%s()`", class), call)
   }
   if (!.Call(ffi_shm_array_is, x)) {

@@ -1,10 +1,12 @@
 # Objects of the session in shared memory.
 
 shm_share <- function(x, min = "64KB") {
+  check_given(x, "x", "an object, of which large vectors are put into shared memory")
   .Call(ffi_shm_share, x, check_bytes(min, "min", zero = TRUE), shm_limit())
 }
 
 shm_copy <- function(x) {
+  check_given(x, "x", "an object that is to be in ordinary memory")
   .Call(ffi_shm_copy, shm_plain(x))
 }
 
@@ -16,4 +18,7 @@ abort_copy <- function(x) {
   abort_argument("x", x, must, quote(shm_copy()), advice)
 }
 
-is_shm <- function(x) .Call(ffi_shm_is, x)
+is_shm <- function(x) {
+  check_given(x, "x", "an object")
+  .Call(ffi_shm_is, x)
+}

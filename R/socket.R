@@ -14,7 +14,7 @@ socket_server <- function(port = 0, host = "127.0.0.1", backlog = Inf, path = NU
 }
 
 socket_accept <- function(server, timeout = NULL, blocking = TRUE) {
-  if (!inherits(server, "socket_server")) {
+  if (missing(server) || !inherits(server, "socket_server")) {
     abort_argument("server", server, "made by `socket_server()`")
   }
   if (is.null(timeout)) timeout <- .Call(ffi_socket_timeout, server, NULL)
@@ -41,10 +41,10 @@ socket_connect <- function(port = NULL, host = "127.0.0.1", path = NULL, timeout
 }
 
 socket_select <- function(sockets, write = FALSE, timeout = Inf) {
-  if (inherits(sockets, "regatta_socket")) {
+  if (!missing(sockets) && inherits(sockets, "regatta_socket")) {
     sockets <- list(sockets)
   }
-  if (!is.list(sockets) || !all(vapply(sockets, inherits, NA, "regatta_socket"))) {
+  if (missing(sockets) || !is.list(sockets) || !all(vapply(sockets, inherits, NA, "regatta_socket"))) {
     abort_argument("sockets", sockets, "a list of sockets")
   }
   check_flag(write, "write")
@@ -67,7 +67,7 @@ socket_timeout <- function(socket, timeout = NULL) {
 }
 
 socket_port <- function(server) {
-  check_socket(server)
+  check_socket(server, "server")
   about <- socket_about(server)
   if (!about$open) stop("this socket has been closed")
   about$port
@@ -141,14 +141,14 @@ socket_done <- function(result, what, call) {
   result
 }
 
-check_socket <- function(x, call = rlang::caller_env()) {
-  if (!inherits(x, "regatta_socket")) {
-    abort_argument("socket", x, "a socket", call = call)
+check_socket <- function(x, argument = "socket", call = rlang::caller_env()) {
+  if (missing(x) || !inherits(x, "regatta_socket")) {
+    abort_argument(argument, x, "a socket", call = call)
   }
 }
 
 check_connected <- function(x, call = rlang::caller_env()) {
-  if (!inherits(x, "socket_connection")) {
+  if (missing(x) || !inherits(x, "socket_connection")) {
     abort_argument("socket", x, "made by `socket_accept()` or `socket_connect()`", call = call)
   }
 }
@@ -174,7 +174,7 @@ check_socket_path <- function(x, call = rlang::caller_env()) {
 }
 
 check_raw <- function(x, call = rlang::caller_env()) {
-  if (!is.raw(x)) {
+  if (missing(x) || !is.raw(x)) {
     abort_argument("bytes", x, "a raw vector", call = call)
   }
 }

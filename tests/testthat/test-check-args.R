@@ -114,6 +114,59 @@ test_that("sizes do not depend on how the session writes numbers", {
   expect_identical(par_control(memory = "1.5GB")$memory, 1.5e9)
 })
 
+# What stands for arguments that are given, by their names.
+usual_arguments <- function(path) {
+  m <- h5_write(matrix(0, 2, 2), path, "a", .control = par_control(workers = 1L, seed = FALSE))
+  list(
+    X = 1:2, FUN = identity, f = identity, combine = `+`, FUN.VALUE = 1, x = matrix(0, 2, 2), y = 1, v = 1:2, n = 1,
+    system = "sge", address = "localhost", m = m, margin = 1, path = path, name = "b", dim = c(2, 2), lock = shm_lock(),
+    socket = structure(list(), class = c("socket_connection", "regatta_socket")),
+    pq = structure(list(nprio = 1L), class = "prio_queue")
+  )
+}
+
+test_that("an argument that is missing is told by its name, in the call of the user, with what it is to be", {
+  skip_without_h5()
+  usual <- usual_arguments(withr::local_tempfile(fileext = ".h5"))
+  # Without `init` a fold begins with its first element; etry() tells what is missing as try() does.
+  optional <- c("par_reduce init", "etry expr")
+  checked <- character()
+  for (name in getNamespaceExports("regatta")) {
+    arguments <- formals(getExportedValue("regatta", name))
+    needed <- setdiff(names(arguments)[vapply(arguments, is_empty_argument, NA)], "...")
+    needed <- needed[!sprintf("%s %s", name, needed) %in% optional]
+    for (argument in needed) {
+      given <- usual[intersect(setdiff(needed, argument), names(usual))]
+      if (name == "trace_write") given$run <- structure(list(), class = "regatta_run")
+      error <- tryCatch(eval(as.call(c(as.name(name), given))), error = identity)
+      told <- paste(name, argument)
+      expect_s3_class(error, "regatta_error_argument")
+      expect_identical(error$argument, argument, info = told)
+      expect_match(conditionMessage(error), sprintf("^`%s` is missing: it must be .{5}", argument), info = told)
+      expect_identical(as.character(conditionCall(error)[[1L]]), name, info = told)
+      checked <- c(checked, told)
+    }
+  }
+  expect_true(all(c("par_lapply X", "h5_annotation margin", "cluster_jobs n") %in% checked))
+})
+
+test_that("what a function hands on that was not given to it is missing, and a default is not", {
+  wrapper <- function(values, name = "a") list(check_string(name, "name"), check_count(values, "values"))
+  expect_error(wrapper(), "`values` is missing: it must be a positive whole number.", fixed = TRUE)
+  expect_identical(wrapper(2), list("a", 2L))
+})
+
+test_that("a function is found by its name as match.fun() does", {
+  verb <- function(FUN) check_function(FUN, "FUN")
+  local <- function(x) x
+  sqrt <- 3
+  expect_identical(verb(local), local)
+  expect_identical(verb("local"), local)
+  expect_identical(verb(sqrt), base::sqrt)
+  expect_error(verb("no such"), "'no such' of mode 'function' was not found")
+  expect_error(verb(3), "'3' is not a function, character or symbol")
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })

@@ -311,6 +311,18 @@ test_that("a matrix is printed with the same numbers whatever options() say of n
   }
 })
 
+test_that("without a name of a dataset it is said which there are, or that there is no file", {
+  skip_without_h5()
+  path <- withr::local_tempfile(fileext = ".h5")
+  one <- par_control(workers = 1L, seed = FALSE)
+  for (k in 1:12) h5_write(matrix(1, 2, 2), path, sprintf("g/m%02d", k), .control = one)
+  error <- expect_error(h5_matrix(path), "`name` is missing", class = "regatta_error_argument")
+  expect_identical(error$body, sprintf("The file has %s and 2 more, which `h5_ls(path)` lists.", paste0(
+    sprintf("`g/m%02d`", 1:10), collapse = ", ")))
+  expect_error(h5_matrix("missing.h5"), "cannot open missing.h5", class = "regatta_error_h5")
+  expect_error(h5_matrix(system.file("extdata", "example-10x.h5", package = "regatta")), "`h5_sparse\\(path\\)` finds")
+})
+
 test_that("nothing is left behind", {
   # parallel::mclapply() was used, see expect_no_detritus().
   expect_no_detritus(detritus, except = "^child process .*state Z")
