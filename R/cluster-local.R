@@ -25,20 +25,22 @@ check_packages <- function(packages) {
 print.regatta_cluster <- function(x, ...) {
   state <- stand_state(x)
   numbers <- stand_numbers(x)
+  size <- sprintf("cluster of %d worker%s", length(numbers), if (length(numbers) == 1L) "" else "s")
   if (is.null(state$stand)) {
-    cat("cluster of", length(numbers), "workers of this machine, stopped\n")
+    cat(size, "of this machine, stopped\n")
     return(invisible(x))
   }
   members <- .Call(ffi_fork_stand_members, state$stand)
   ready <- sum(members$pid[numbers] > 0L)
   born <- if (state$start == "forkserver") "forked by a server" else "each started by a server"
   cat(sprintf(
-    "cluster of %d workers of this machine, %s (process %d)\n", length(numbers), born,
+    "%s of this machine, %s (process %d)\n", size, born,
     .Call(ffi_fork_server_state, state$server)$pid
   ))
   starting <- sum(members$starting[numbers] & members$pid[numbers] > 0L)
   cat(sprintf("%d ready, %d busy", ready - starting, sum(members$busy[numbers])))
   if (starting > 0L) cat(sprintf(", %d starting", starting))
+  if (ready < length(numbers)) cat(sprintf(", %d to be started by the next call", length(numbers) - ready))
   if (length(state$packages) > 0L) cat("; packages:", paste(state$packages, collapse = ", "))
   cat("\n")
   invisible(x)

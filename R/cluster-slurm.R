@@ -32,6 +32,7 @@ cluster_slurm <- function(n = NULL, rscript = file.path(R.home("bin"), "Rscript"
     }
     address <- "127.0.0.1"
   }
+  check_command(if (in_job) srun else sbatch, if (in_job) "srun" else "sbatch")
   packages <- check_packages(packages)
   need_crypto(call)
   workers <- if (in_job) slurm_workers(n, slurm_per_host()) else rep(1L, n)

@@ -93,9 +93,11 @@ h5_write <- function(x, path, name, type = NULL, chunk = NULL, level = 3L, shuff
     one <- if (is_h5_matrix(x)) h5_r_type(x) else if (is.matrix(x)) typeof(x) else "double"
     type <- if (one %in% c("integer", "logical")) "int32" else "float64"
   }
-  h5_fill_dataset(
+  written <- h5_fill_dataset(
     "h5_write", path, name, dim(x), h5_part_function(x), type, chunk, level, shuffle, memory, .on, .control
   )
+  if (!is.null(dimnames(x))) dimnames(written) <- dimnames(x)
+  written
 }
 
 h5_part_function <- function(x) {

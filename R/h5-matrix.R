@@ -169,7 +169,9 @@ h5_positions <- function(index, x, k, call = rlang::caller_env()) {
     found <- match(index, names)
     found[is.na(index) | !nzchar(index)] <- NA # no name, as R has it, also where there is one that looks like it
     if (anyNA(found)) {
-      h5_subscript_error(sprintf("there is no %s %s", axis, quoted(index[is.na(found)][[1L]])), x, call)
+      what <- sprintf("there is no %s %s", axis, quoted(index[is.na(found)][[1L]]))
+      none <- sprintf("%ss have no names here, `dimnames(m) <- list(rows, columns)` gives some", axis)
+      h5_subscript_error(paste0(what, if (is.null(names)) paste0(": ", none)), x, call)
     }
     return(found)
   }

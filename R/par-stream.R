@@ -138,8 +138,20 @@ format.regatta_stream <- function(x, ...) {
   taken <- if (is.null(stream$ended)) stream$taken else stream$ended
   owner <- if (stream$n > 0) run_owner(stream$run)
   sprintf("<par_stream> %.0f of %.0f results taken%s%s", taken, stream$n,
-    if (is.null(stream$ended)) "" else ", then ended by a failure",
+    stream_end_format(stream),
     if (is.null(owner)) "" else paste("; it belongs to", owner))
+}
+
+stream_end_format <- function(stream) {
+  failure <- stream$run$failure
+  cancelled <- is.null(failure) || inherits(failure, "regatta_error_lost")
+  if (is.null(stream$ended) && !(isTRUE(stream$run$closed) && stream$taken < stream$n)) {
+    ""
+  } else if (cancelled && (is.null(stream$ended) || isTRUE(stream$lost))) {
+    ", then cancelled"
+  } else {
+    ", then ended by a failure"
+  }
 }
 
 print.regatta_stream <- function(x, ...) {

@@ -199,7 +199,11 @@ test_that("a second cluster is forked from the server of the first", {
   second <- local_pool(2L)
   expect_identical(server_pid(first), server_pid(second))
   expect_length(intersect(cluster_pids(first), cluster_pids(second)), 0L)
-  expect_output(print(second), "2 workers.*2 ready, 0 busy")
+  expect_output(print(second), "cluster of 2 workers of.*2 ready, 0 busy$")
+  expect_output(print(first), "cluster of 1 worker of.*1 ready, 0 busy$")
+  tools::pskill(cluster_pids(second)[[1L]], tools::SIGKILL)
+  said <- function() utils::capture.output(print(second))[[2L]]
+  wait_until(function() said() == "1 ready, 0 busy, 1 to be started by the next call")
   parallel::stopCluster(second)
   expect_output(print(second), "stopped")
   expect_error(par_lapply(1:2, identity, .on = second, .control = on_local()), class = "regatta_error_stopped")

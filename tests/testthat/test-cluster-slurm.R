@@ -12,6 +12,13 @@ test_that("off this host the address is asked for, and outside of an allocation 
   expect_identical(error$argument, "address")
 })
 
+test_that("where Slurm has no commands that is said, before anything is started", {
+  withr::local_envvar(SLURM_JOB_ID = NA)
+  error <- expect_error(cluster_slurm(2, address = "127.0.0.1", sbatch = "no-sbatch-here"), "on a login node",
+    class = "regatta_error_argument")
+  expect_identical(error$argument, "sbatch")
+})
+
 test_that("one srun brings the nodes of an allocation, and they go with the cluster", {
   local_slurm()
   job <- function(rscript, env) {

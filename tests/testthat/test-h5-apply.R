@@ -89,6 +89,19 @@ test_that("a function fills a dataset block by block, in order, in several proce
   refused(h5_write(1:3, path, "x"))
 })
 
+test_that("what is written is called as what was given, and one without names says so", {
+  path <- withr::local_tempfile(fileext = ".h5")
+  named <- matrix(1:6, 2, dimnames = list(c("a", "b"), NULL))
+  m <- h5_write(named, path, "x", .control = control)
+  expect_identical(m["b", 2:3], named["b", 2:3])
+  expect_error(m[, "a"], "there is no column \"a\": columns have no names here, `dimnames(m) <- ", fixed = TRUE)
+  expect_error(m["c", ], "there is no row \"c\" (`x`", fixed = TRUE)
+  again <- h5_matrix(path, "x")
+  expect_null(dimnames(again))
+  dimnames(again) <- dimnames(named)
+  expect_identical(again[], named)
+})
+
 test_that("a new file has its name when it is complete, and not before", {
   skip_without_h5()
   folder <- withr::local_tempdir()

@@ -82,6 +82,21 @@ test_that("a stream that a failure has ended says so", {
   expect_identical(format(stream), "<par_stream> 2 of 5 results taken, then ended by a failure")
 })
 
+test_that("a stream that par_next() has left says that it was cancelled", {
+  stream <- par_stream(1:5, function(i) {
+    if (i == 2L) message("leave")
+    i
+  }, .on = 1L, .control = par_control(seed = FALSE))
+  expect_identical(par_next(stream), 1L)
+  expect_identical(format(stream), "<par_stream> 1 of 5 results taken")
+  expect_identical(tryCatch(par_next(stream), message = function(m) "left"), "left")
+  for (time in 1:2) {
+    expect_identical(format(stream), "<par_stream> 1 of 5 results taken, then cancelled")
+    expect_error(par_next(stream), "what is left of this stream is lost: it was cancelled", class = "regatta_error_lost")
+  }
+  expect_false(par_more(stream))
+})
+
 test_that("a handler of what an element tells cannot take the next", {
   asked <- NULL
   stream <- par_stream(1:3, function(i) {
