@@ -51,8 +51,10 @@ recvOneData.regatta_remote <- function(cl) {
         return(list(node = i, value = value$value))
       }
     }
-    waiting <- vapply(nodes, function(node) pool$seats[[node$rank]]$calls > 0, NA)
-    if (!any(waiting)) abort_remote(nodes[[1L]], 1L, pool$seats[[nodes[[1L]]$rank]]$host$reason)
+    seats <- lapply(nodes, function(node) pool$seats[[node$rank]])
+    # A look at one that has no call to answer may have brought the value of another.
+    if (any(vapply(seats, function(seat) !is.null(seat$value), NA))) next
+    if (all(vapply(seats, function(seat) seat$calls == 0, NA))) abort_remote(nodes[[1L]], 1L, seats[[1L]]$host$reason)
     remote_pump(pool, Inf)
   }
 }

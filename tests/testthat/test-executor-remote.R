@@ -108,6 +108,22 @@ shared_cluster <- function() {
   started$cluster
 }
 
+test_that("a value that comes while others are looked at is taken", {
+  cluster <- shared_cluster()
+  pool <- unclass(cluster)[[1L]]$pool
+  parallel:::sendCall(cluster[[2L]], function() 7, list())
+  pool$turn <- 1L
+  # The second is looked at first, then those that have nothing to answer.
+  step <- regatta:::remote_step
+  local_function("remote_step", function(pool) {
+    wait_until(function() {
+      if (is.null(pool$seats[[2L]]$value)) step(pool)
+      !is.null(pool$seats[[2L]]$value)
+    })
+  })
+  expect_identical(parallel:::recvOneResult(cluster)$value, 7)
+})
+
 test_that("workers do what package parallel and the verbs ask for", {
   cluster <- shared_cluster()
   expect_s3_class(cluster, "cluster")
