@@ -47,6 +47,17 @@ cluster_slurm <- function(n = NULL, rscript = file.path(R.home("bin"), "Rscript"
   remote_start(pool, timeout, min_workers, call)
 }
 
+# The first word of a command is a program of this machine.
+check_command <- function(x, argument, call = rlang::caller_env()) {
+  if (!nzchar(Sys.which(x[[1L]]))) {
+    must <- paste(
+      "a command of this machine, and there is none of that name: call it where Slurm has its own,",
+      "on a login node"
+    )
+    abort_argument(argument, x, must, call = call)
+  }
+}
+
 # The first start is one step for all hosts, in their order; one that was lost gets a step of its own, on
 # that host.
 srun_launch <- function(pool, at, numbers, rscript, env, srun) {

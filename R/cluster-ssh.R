@@ -55,14 +55,6 @@ ssh_far_port <- function() {
   20000L + (bytes[[1L]] * 256L + bytes[[2L]]) %% 12000L
 }
 
-# The first word of a command is a program of this machine.
-check_command <- function(x, argument, call = rlang::caller_env()) {
-  if (!nzchar(Sys.which(x[[1L]]))) {
-    must <- "a command of this machine, and there is none of that name: call it where Slurm has its own, on a login node"
-    abort_argument(argument, x, must, call = call)
-  }
-}
-
 check_words <- function(x, argument, call = rlang::caller_env()) {
   if (!is.character(x) || length(x) == 0L || anyNA(x) || !nzchar(x[[1L]])) {
     abort_argument(argument, x, "a command, with its arguments as further strings", call = call)

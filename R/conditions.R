@@ -420,7 +420,11 @@ error_server <- function(what, reason, log = "", call = NULL) {
 
 # `pid`: of the worker of a call; NULL: there were several, those of the verb.
 error_lost <- function(pid = NA_integer_, reason = "it was cancelled", call = NULL, verb = "par_call") {
-  what <- if (is.null(pid)) "what is left of this stream" else sprintf("the value of this call (worker %s)", format_pid(pid))
+  what <- if (is.null(pid)) {
+    "what is left of this stream"
+  } else {
+    sprintf("the value of this call (worker %s)", format_pid(pid))
+  }
   message <- sprintf("%s is lost: %s. Start it again with `%s()`.", what, reason, verb)
   if (is.null(pid)) pid <- NA_integer_
   new_error("regatta_error_lost", message, pid = as.integer(pid), reason = reason, call = call)

@@ -44,6 +44,9 @@ queue_submit_again <- function(run, index) {
 
 # Those of one poll, in their order.
 queue_push_again <- function(run) {
+  if (length(run$queue$again) == 0L) {
+    return(invisible())
+  }
   indices <- sort(run$queue$again)
   run$queue$again <- numeric()
   if (run$stopping) indices <- indices[indices < run$stop_index]
@@ -150,9 +153,7 @@ queue_given <- function(run, id) {
 # What a worker that has left had not begun goes to others, before all that wait.
 queue_return <- function(run, id, begun) {
   left <- setdiff(queue_given(run, id), begun)
-  if (length(left) > 0L) {
-    if (run$stopping) left <- left[left <= run$stop_index]
-    queue_push(run, left, first = TRUE)
-  }
+  if (run$stopping) left <- left[left <= run$stop_index]
+  queue_push(run, left, first = TRUE)
   if (id <= length(run$queue$given)) run$queue$given[[id]] <- numeric()
 }

@@ -51,22 +51,21 @@ recvOneData.regatta_remote <- function(cl) {
         return(list(node = i, value = value$value))
       }
     }
-    seats <- lapply(nodes, function(node) pool$seats[[node$rank]])
-    # A look at one that has no call to answer may have brought the value of another.
-    if (any(vapply(seats, function(seat) !is.null(seat$value), NA))) next
-    if (all(vapply(seats, function(seat) seat$calls == 0, NA))) abort_remote(nodes[[1L]], 1L, seats[[1L]]$host$reason)
+    waiting <- vapply(nodes, function(node) pool$seats[[node$rank]]$calls > 0, NA)
+    if (!any(waiting)) abort_remote(nodes[[1L]], 1L, pool$seats[[nodes[[1L]]$rank]]$host$reason)
     remote_pump(pool, Inf)
   }
 }
 
-# list(value) if it has come; an error, once, if it never will.
+# list(value) if it has come; an error, once, if it never will. `place` among several that are looked at in turns, NA:
+# there is no other. A look at one of several must not bring the value of another, which has been looked at.
 remote_value <- function(pool, node, place) {
   seat <- pool$seats[[node$rank]]
   got <- seat$value
   if (is.null(got)) {
-    if (seat$calls == 0) remote_step(pool)
-    if (seat$calls == 0 && is.null(seat$value) && is.na(place)) {
-      abort_remote(node, place, "it has no call to answer")
+    if (is.na(place) && seat$calls == 0) {
+      remote_step(pool)
+      if (is.null(seat$value)) abort_remote(node, place, "it has no call to answer")
     }
     return(NULL)
   }

@@ -170,8 +170,8 @@ h5_positions <- function(index, x, k, call = rlang::caller_env()) {
     found[is.na(index) | !nzchar(index)] <- NA # no name, as R has it, also where there is one that looks like it
     if (anyNA(found)) {
       what <- sprintf("there is no %s %s", axis, quoted(index[is.na(found)][[1L]]))
-      none <- sprintf("%ss have no names here, `dimnames(m) <- list(rows, columns)` gives some", axis)
-      h5_subscript_error(paste0(what, if (is.null(names)) paste0(": ", none)), x, call)
+      none <- ": %ss have no names here, `dimnames(m) <- list(rows, columns)` gives some"
+      h5_subscript_error(paste0(what, if (is.null(names)) sprintf(none, axis)), x, call)
     }
     return(found)
   }

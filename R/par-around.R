@@ -148,7 +148,7 @@ delays <- function(x) {
 
 has_delayed <- function(frame) {
   while (!is_lasting(frame)) {
-    if (any(variable_kinds(frame, frame_names(frame)) == variable_delayed) || has_delayed_dots(frame)) {
+    if (length(delayed_names(frame)) > 0L) {
       return(TRUE)
     }
     frame <- parent.env(frame)
@@ -175,11 +175,7 @@ address_of <- function(frame) .Call(ffi_encode_code, list(frame), 1)$address
 # all is, if its function has ended or code takes all of an environment: there is no name that it must be found by.
 around_pending <- function(look) {
   pending <- lapply(seq_along(look$frames), function(place) {
-    frame <- look$frames[[place]]
-    names <- frame_names(frame)
-    delayed <- variable_kinds(frame, names) == variable_delayed
-    dots <- if (!identical(frame, globalenv()) && has_delayed_dots(frame)) "..."
-    list(place = place, names = setdiff(c(names[delayed], dots), look$tried[[place]]))
+    list(place = place, names = setdiff(delayed_names(look$frames[[place]]), look$tried[[place]]))
   })
   pending <- Filter(function(at) length(at$names) > 0L, pending)
   if (length(pending) == 0L) {
@@ -270,6 +266,13 @@ around_value <- function(frame, name, promise) {
 }
 
 around_pure <- function(code, env) list(list(code = call("(", code), frame = env))
+
+# The variables of a frame that nobody has used, "..." for what stands there.
+delayed_names <- function(frame) {
+  names <- frame_names(frame)
+  dots <- if (!identical(frame, globalenv()) && has_delayed_dots(frame)) "..."
+  c(names[variable_kinds(frame, names) == variable_delayed], dots)
+}
 
 # Without rlang, which most sessions have not loaded by their first map.
 has_delayed_dots <- function(frame) {
