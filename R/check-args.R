@@ -40,7 +40,8 @@ check_seconds <- function(x, argument, zero = FALSE, call = rlang::caller_env())
   as.double(x)
 }
 
-check_bytes <- function(x, argument, zero = FALSE, null = FALSE, call = rlang::caller_env()) {
+# A size of fewer than `least` bytes was meant in another unit.
+check_bytes <- function(x, argument, zero = FALSE, null = FALSE, least = 0, call = rlang::caller_env()) {
   if (null && is.null(x)) {
     return(NULL)
   }
@@ -49,6 +50,11 @@ check_bytes <- function(x, argument, zero = FALSE, null = FALSE, call = rlang::c
     sign <- if (zero) "a" else "a positive"
     must <- paste0(sign, " number of bytes or a size such as \"2GB\" or \"512MiB\"", if (null) ", or `NULL`")
     abort_argument(argument, x, must, call = call)
+  }
+  if (bytes < least) {
+    number <- format_number(bytes, 15L)
+    advice <- sprintf("A number alone is one of bytes: `\"%sMB\"` are megabytes, `\"%sGB\"` gigabytes.", number, number)
+    abort_argument(argument, x, paste("at least", format_bytes(least)), call = call, advice = if (!is.character(x)) advice)
   }
   bytes
 }

@@ -38,6 +38,7 @@ tasks_submit <- function(table, index) {
   if (any(tries > 1L)) {
     tasks_set(table, "start", index, NA_real_)
     tasks_set(table, "end", index, NA_real_)
+    tasks_set(table, "bytes", index, 0)
     for (column in intersect(measured_columns, names(table))) tasks_set(table, column, index, NA_real_)
   }
 }

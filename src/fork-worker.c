@@ -249,6 +249,7 @@ static int64_t channel_next(void *state, int32_t *tries) {
   rg_task *task = &worker.pool->control->tasks[element];
   task->start = now;
   task->end = 0;
+  task->bytes = 0;
   task->cpu = task->peak = 0;
   task->worker = worker.number;
   *tries = task->tries;

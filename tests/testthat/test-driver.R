@@ -318,11 +318,11 @@ test_that("who has told the end of a try and still looks as if it were at it spo
     list(worker = 1L, element = 1, try = 1L, seconds = 9, cpu_seconds = 9)
   }
   grown <- function(place) {
-    place$bytes[[1L]] <- 9
+    place$bytes[[1L]] <- 9e6
     list()
   }
   for (elements in c(1L, 3L)) { # the next try is with the same worker, or with the other
-    for (limit in list(list(timeout = 5), list(cpu_timeout = 5), list(memory = 5))) {
+    for (limit in list(list(timeout = 5), list(cpu_timeout = 5), list(memory = 5e6))) {
       workers <- min(2L, elements)
       on <- on_script(workers, function(place) lapply(seq_len(workers), script_joined), grown, interrupted,
         running = stays

@@ -45,6 +45,8 @@ test_that("every argument is checked by name", {
     par_control(timeout = 0)
     par_control(cpu_timeout = "1 min")
     par_control(memory = "much")
+    par_control(memory = 2)
+    par_control(memory_budget = "10KB")
     par_control(seed = "lucky")
     par_control(stdout = TRUE)
     par_control(stderr = "keep")

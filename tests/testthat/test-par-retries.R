@@ -208,6 +208,30 @@ test_that("a retried success is no failure in collect and finish", {
   expect_false(warned)
 })
 
+test_that("a try that is cancelled has nothing of the try before in the run's record", {
+  for (on in list(2L, on_pipes(2L))) {
+    under_way <- withr::local_tempfile()
+    expect_error(
+      par_lapply(1:2, function(i) {
+        if (i == 1) {
+          if (Sys.getenv("REGATTA_TRY") == "1") stop("once")
+          file.create(under_way)
+          Sys.sleep(600)
+        }
+        while (!file.exists(under_way)) Sys.sleep(0.01)
+        tools::pskill(Sys.getpid(), tools::SIGKILL)
+        Sys.sleep(600)
+      }, .on = on, .control = par_control(retries = 1L, retry_on = "error", batch = 1L, seed = FALSE)),
+      class = "regatta_error_death"
+    )
+    first <- par_last()$elements[1L, ]
+    expect_identical(as.character(first$status), "cancelled")
+    expect_identical(first$try, 2L)
+    expect_identical(first$end, NA_real_)
+    expect_identical(first$bytes, 0)
+  }
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
