@@ -39,6 +39,7 @@ checkpoint_new <- function(task, control, seed) {
   context <- key_context(key_unwrapped(task$keyed$fun))
   point$parts <- key_parts(task$keyed$fun, task$keyed$args, context, task$keyed$shape)
   point$shared <- context$met
+  point$taken <- context$fields
   point$code <- key_of(point$parts)
   point$setting <- control$seed
   point$again <- if (!isFALSE(control$seed)) control$retry_seed
@@ -109,7 +110,7 @@ checkpoint_changes <- function(before, now) {
 
 # With random numbers an element is its place as well. Without, elements of the same content are told apart.
 checkpoint_keys <- function(task, point) {
-  context <- key_context(key_unwrapped(task$keyed$fun), point$shared)
+  context <- key_context(key_unwrapped(task$keyed$fun), point$shared, point$taken)
   content <- vapply(seq_len(task$n), function(i) key_given(task$keyed$content(i), context), "")
   place <- if (!is.null(point$seed)) {
     point$before + seq_len(task$n)

@@ -20,7 +20,7 @@ captured_in <- function(code, env, own) {
   names <- vapply(Filter(is.symbol, parts[-1L]), as.character, "")
   taken <- if (is_embraced(code)) {
     as.character(code[[2L]][[2L]])
-  } else if (takes_code_of(code)) {
+  } else if (takes_code_of(code) && is_masking(code[[1L]], env)) {
     names
   } else if ("..." %in% names && is_masking(code[[1L]], env)) {
     "..."
@@ -34,7 +34,7 @@ is_embraced <- function(code) {
   is_braces(code) && is_braces(code[[2L]]) && is.symbol(code[[2L]][[2L]])
 }
 
-# By name or as package::name.
+# By name or as package::name. Others have functions of such names, too.
 takes_code_of <- function(code) {
   if (is_qualified(code[[1L]])) as.character(code[[1L]][[3L]]) %in% code_takers else is_call_of(code, code_takers)
 }

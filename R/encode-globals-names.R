@@ -71,10 +71,10 @@ globals_analyse <- function(x, env) {
   )
 }
 
-# Functions that give environments, or evaluate code in one, and names of environments: the workspace, and in rlang what
-# is around code that has columns of data before that.
+# Functions that give environments, or evaluate code in one, the attribute of a formula that is one, and names of
+# environments: the workspace, and in rlang what is around code that has columns of data before that.
 names_places <- c(
-  ".GlobalEnv", ".env", "globalenv", "global_env", "environment", "current_env", "caller_env", "fn_env", "parent.frame",
+  ".GlobalEnv", ".Environment", ".env", "globalenv", "global_env", "environment", "current_env", "caller_env", "fn_env", "parent.frame",
   "parent.env", "env_parent", "topenv", "sys.function", "sys.frame", "sys.frames", "as.environment", "pos.to.env",
   "eval.parent"
 )

@@ -26,6 +26,22 @@ globals_scan <- function(found, x, env) {
   found$symbols <- c(found$symbols, used$symbols)
   found$looks <- found$looks || used$looks
   if (used$dots) globals_dots(found, env, "..." %in% captured)
+  globals_frames(found, env)
+}
+
+# What goes with the frames around code though the code does not name it: methods, and arguments that nobody has used yet
+# and that stay code, see R/par-around.R: a string may name them, or code that is data.
+globals_frames <- function(found, env) {
+  while (!is_lasting(env) && !globals_seen(found, env)) {
+    for (name in workspace_methods(frame_names(env), env)) globals_add(found, name, env)
+    delayed <- delayed_names(env)
+    promises <- lapply(setdiff(delayed, "..."), promise_of, env)
+    if ("..." %in% delayed) promises <- c(promises, Filter(Negate(is.null), dots_delayed(env)))
+    for (promise in promises) {
+      if (is_pure(promise[[1L]], promise[[2L]])) globals_scan(found, call("(", promise[[1L]]), promise[[2L]])
+    }
+    env <- parent.env(env)
+  }
 }
 
 # Whether this object was met before; it is marked.
@@ -66,7 +82,7 @@ globals_add <- function(found, name, env, captured = FALSE) {
       }
       # What cannot be had is an error where it is used, if it is.
       value <- promise_value(get(name, envir = where, inherits = FALSE), where)
-      if (identical(value, where)) {
+      if (identical(value, where) && !identical(where, globalenv())) {
         return(invisible())
       }
     }
@@ -78,16 +94,6 @@ globals_add <- function(found, name, env, captured = FALSE) {
     globals_take(found, value)
   }
 }
-
-# list(code, environment) of a variable that is a promise which nobody has evaluated yet; else NULL.
-promise_of <- function(name, env) {
-  taken <- .Call(ffi_variables_take, env, name)
-  promise <- if (taken[[1L]] == variable_delayed) as.list(taken[[2L]][[1L]])
-  .Call(ffi_variables_drop, taken)
-  promise
-}
-
-variable_delayed <- 2L # in fork-variables.c
 
 # Whether to evaluate a promise may end functions around it, or the call: then that is left to whoever uses it. One that
 # only names a variable may be that of another promise.
@@ -116,7 +122,7 @@ names_called <- function(code) {
   if (is_call_of(code, c("for", "while", "repeat"))) setdiff(names, c("break", "next")) else names
 }
 
-is_qualified <- function(x) is.call(x) && length(x) == 3L && as.character(x[[1L]])[[1L]] %in% c("::", ":::")
+is_qualified <- function(x) is.call(x) && length(x) == 3L && is_call_of(x, c("::", ":::"))
 
 leaving <- c("return", "break", "next", "signalCondition", "invokeRestart", "q", "quit", "browser")
 
@@ -172,6 +178,7 @@ globals_look <- function(found, x) {
   } else if (type == "environment" && globals_seen(found, x)) {
     return(invisible())
   }
+  if (identical(x, globalenv())) found$looks <- TRUE # as an object, of which code may take any variable
   # The class that another one of R6 inherits from is code there.
   if (type == "environment" && inherits(x, "R6ClassGenerator") && is.language(x$inherit)) {
     globals_scan(found, call("(", x$inherit), x$parent_env)

@@ -8,7 +8,8 @@
 # size; what registered_methods() gives. `env` is where expressions are evaluated, NULL the workspace.
 #
 # The last answer is kept with all that it depends on. That is told by values: whatever code can reach is written down
-# again, and compared.
+# again, and compared. It is no answer for code around which arguments have been evaluated meanwhile: those of the next
+# call want to be evaluated, too.
 globals_of <- function(code, env = NULL) {
   if (!has_globals()) {
     warning(warning_globals())
@@ -25,7 +26,8 @@ globals_of <- function(code, env = NULL) {
     }
   }
   found <- globals_find(code, env)
-  the$globals <- globals_kept(asked, found)
+  is_same <- !is.null(asked) && identical(asked$bytes, bounded_bytes(list(code, env)))
+  the$globals <- if (is_same) globals_kept(asked, found)
   found
 }
 
@@ -50,7 +52,7 @@ globals_asked <- function(code, env) {
 }
 
 globals_kept <- function(asked, found) {
-  bytes <- if (!is.null(asked) && length(found$active) == 0L) bounded_bytes(unname(found$variables))
+  bytes <- if (length(found$active) == 0L) bounded_bytes(unname(found$variables))
   if (!is.null(bytes)) {
     found$variables <- lapply(found$variables, function(x) NULL) # their names: the session's values may go
     list(asked = asked, values = bytes, found = found)
@@ -85,7 +87,7 @@ globals_find <- function(code, env) {
   found$queue <- list()
   found$left <- globals_work
   workspace <- found$names[[1L]]
-  is_code <- vapply(code, function(x) is.function(x) || is.language(x), NA)
+  is_code <- vapply(code, function(x) is.function(x) || (is.language(x) && !inherits(x, "formula")), NA)
   for (x in code[is_code]) {
     envir <- if (is.function(x)) code_environment(x) else if (is.null(env)) globalenv() else env
     globals_scan(found, x, envir)

@@ -30,15 +30,6 @@ promise_value <- function(value, other) {
   })
 }
 
-# list(code, environment) of each argument in `...` that nobody has used yet; NULL for one that somebody has.
-dots_delayed <- function(frame) {
-  lapply(eval(as.call(list(rlang::enquos0, quote(...))), frame), function(quo) {
-    if (!rlang::quo_is_missing(quo) && is.language(rlang::quo_get_expr(quo))) {
-      list(rlang::quo_get_expr(quo), rlang::quo_get_env(quo))
-    }
-  })
-}
-
 is_own_environment <- function(env) {
   !identical(env, emptyenv()) && !is_packaged(env) && home_of(env) == "" && !inherits(env, "srcfile")
 }

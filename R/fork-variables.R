@@ -2,14 +2,14 @@
 # session that has gone on: it puts this back in its own copy before it begins. It is variables, options and the
 # folder, not what is in environments that variables refer to.
 
-# The frames that the code of a run can see: those of its functions, and of the user's functions that a function of
-# this package calls. `codes`: functions, and whatever else, of which nothing is known.
+# The frames that the code of a run can see: those of its functions, and of the functions that are held there. `codes`:
+# functions, and whatever else, of which nothing is known.
 frames_of <- function(codes, env = NULL) {
   frames <- list(globalenv())
   visit <- function(frame) {
     while (!is_lasting(frame) && is.na(which_env(frames, frame))) {
       frames <<- c(frames, frame)
-      if (is_own_frame(frame)) lapply(functions_held(frame), visit_function)
+      lapply(functions_held(frame), visit_function)
       frame <- parent.env(frame)
     }
   }
@@ -17,11 +17,6 @@ frames_of <- function(codes, env = NULL) {
   if (!is.null(env)) visit(env)
   lapply(codes, visit_function)
   frames
-}
-
-# A frame of a function of this package, also of one by from_base().
-is_own_frame <- function(frame) {
-  identical(topenv(frame), topenv()) || identical(parent.env(frame), .BaseNamespaceEnv)
 }
 
 # Functions among the variables of a frame, and in lists there.
@@ -35,26 +30,6 @@ functions_held <- function(frame) {
 # A function, those of a list, or none.
 functions_in <- function(value) {
   if (is.function(value)) value else if (is.list(value) && !is.object(value)) Filter(is.function, value)
-}
-
-# Where frames end: the workspace, and what code sees behind it.
-is_lasting <- function(frame) {
-  identical(frame, globalenv()) || identical(frame, emptyenv()) || is_packaged(frame) ||
-    any(attr(frame, "name", exact = TRUE) %in% search()) || inherits(frame, "UserDefinedDatabase")
-}
-
-# Not the state of the generator of random numbers, which the run sets, and `...`, which is never assigned.
-frame_names <- function(frame) {
-  # An object may have a method for names().
-  names <- if (is.object(frame)) ls(envir = frame, all.names = TRUE, sorted = FALSE) else names(frame)
-  names[!names %in% c(".Random.seed", "...")]
-}
-
-# Of each: 0 if there is no value to take, as of an active binding, variable_delayed of a promise that nobody has forced.
-variable_kinds <- function(frame, names) {
-  taken <- .Call(ffi_variables_take, frame, names)
-  .Call(ffi_variables_drop, taken)
-  taken[[1L]]
 }
 
 frames_take <- function(frames) {

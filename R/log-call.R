@@ -9,9 +9,10 @@ key_given <- function(x, search) {
   search_element(search, x)
 }
 
-# What the keys of a map's elements are made with. `shared`: the environments of the call, which key_parts() has met.
-key_context <- function(fun, shared = list()) {
-  new_search(if (is_looked_into(fun)) environment(fun) else globalenv(), shared)
+# What the keys of a map's elements are made with. `shared`: the environments of the call, which key_parts() has met;
+# `taken`: the `fields` of all code that it has.
+key_context <- function(fun, shared = list(), taken = character()) {
+  new_search(if (is_looked_into(fun)) environment(fun) else globalenv(), shared, taken)
 }
 
 is_looked_into <- function(fun) !is.primitive(fun) && !is_packaged(environment(fun))

@@ -188,15 +188,16 @@ key_plain <- function(x, seen) {
     list = key_list(x, seen),
     S4 = list(quote(`0S4`), key_marked(attributes(x), seen)),
     symbol = key_symbol(x),
-    environment = key_environment(x),
+    environment = key_environment(x, seen),
     NULL = , builtin = , special = , externalptr = , weakref = , promise = , bytecode = x,
     key_vector(x, seen)
   )
   if (isS4(x) && !typeof(x) %in% c("S4", "environment")) list(quote(`0isS4`), plain) else plain
 }
 
-# serialize() warns of one of an attached package.
-key_environment <- function(env) {
+# serialize() warns of one of an attached package. Of the workspace as an object, code takes variables as x$name.
+key_environment <- function(env, seen) {
+  if (identical(env, globalenv()) && !is.null(seen$search)) seen$search$workspace <- TRUE
   name <- attr(env, "name", exact = TRUE)
   if (is.character(name) && startsWith(name[[1L]], "package:")) {
     return(list(quote(`0package`), rlang::hash(name[[1L]])))
@@ -366,6 +367,7 @@ key_words <- function(names, env, seen) {
   }
   search_from(search, env)
   search$symbols <- union(search$symbols, names$around)
+  search$fields <- union(search$fields, names$fields)
   scan <- search$scan
   search$scan <- TRUE
   for (leaf in names$leaves) key_bytes(leaf, seen)

@@ -6,9 +6,10 @@
 # in a branch, in a loop, or in an argument, which may never be evaluated, is none. A name that is called is that of a
 # function: R passes over variables that are none.
 
-# list(values, functions, leaves, around): names of variables of any kind, and of functions; the values in the code,
-# such as strings, in which there are words, see log-search.R; and, if the code evaluates code, all symbols in it, which
-# may be variables around the environment where it does. `x` is a function, or code that is none.
+# list(values, functions, leaves, fields, around): names of variables of any kind, and of functions; the values in the
+# code, such as strings, in which there are words, see log-search.R; names of what it takes from objects, as x$name; and,
+# if the code evaluates code, all symbols in it, which may be variables around the environment where it does. `x` is a
+# function, or code that is none.
 names_of <- function(x) {
   known <- code_known(x)
   if (is.null(known$names)) {
@@ -42,14 +43,15 @@ names_evaluators <- c("eval", "evalq", "eval_tidy", "eval_bare", "with", "within
 
 names_collect <- function(found, all) {
   unique_of <- function(kind) unique(unlist(found[[kind]]))
-  places <- any(names_places %in% all)
   # A string may be the name of a function: sapply(x, "name").
   strings <- unlist(Filter(function(leaf) is.character(leaf) && length(leaf) <= 100L, found$leaves))
+  places <- any(names_places %in% c(all, strings))
   symbols <- unique(c(all, unique_of("fields")))
   list(
     values = unique(c(unique_of("values"), if (places) symbols)),
     functions = unique(c(unique_of("functions"), as.character(strings[!is.na(strings)]))),
     leaves = found$leaves,
+    fields = unique_of("fields"),
     around = if (places || any(names_evaluators %in% all)) symbols
   )
 }

@@ -8,10 +8,11 @@
 # formulas and environments that are met.
 
 # For a function that finds variables from `env` on. `shared` are environments that all elements have, as `met` of
-# search_graph().
-new_search <- function(env, shared = list()) {
+# search_graph(), and `taken` the names of what the code that they are given to takes from objects.
+new_search <- function(env, shared = list(), taken = character()) {
   search <- new.env(parent = emptyenv())
   search$shared <- shared
+  search$taken <- taken
   search$places <- c(list(globalenv()), attached_lists())
   search$of_call <- FALSE # whether it is for what all elements have, and not for one of them
   search$addresses <- vapply(search$places, rlang::obj_address, "")
@@ -94,6 +95,8 @@ search_through <- function(search, make) {
     around <- search$around
     search$found <- logical(length(search$names))
     search$symbols <- character() # in code that evaluates code, for environments around others
+    search$fields <- search$taken # from objects, one of which may be the workspace
+    search$workspace <- FALSE
     search$whole <- character() # addresses of environments that are values: all of their variables count there
     search$graph <- list() # see search_met()
     search_methods(search)
@@ -148,12 +151,13 @@ search_graph <- function(search) {
 
 # The values of variables have words, too.
 search_variables <- function(search) {
-  if (!any(search$found) && !any(search$around) && length(search$tables) == 0L) {
+  if (!any(search$found) && !any(search$around) && !search$workspace && length(search$tables) == 0L) {
     return(NULL)
   }
   keys <- around <- list()
   if (length(search$tables) > 0L) keys[[search_table]] <- search_key(search, search_table, search$tables)
   repeat {
+    if (search$workspace) search$found[search$names %in% search$fields] <- TRUE
     words <- sorted(setdiff(search$names[search$found], names(keys)))
     symbols <- if (any(search$around)) setdiff(intersect(search$symbols, search$names), names(around))
     if (length(words) + length(symbols) == 0L) break
@@ -179,7 +183,7 @@ search_element <- function(search, x) {
   graph <- if (length(search$graph) > 0L) search_graph(search)
   if (!identical(search$around, search$start$around)) list2env(search$start, search)
   classes <- classes_in(x, search$classes)
-  if (length(classes) > 0L) graph$classes <- classes
+  if (length(classes) > 0L) graph <- c(as.list(graph), list(classes = classes))
   if (length(found$variables) + length(graph) > 0L) rlang::hash(c(found, graph)) else found$keys
 }
 
@@ -195,19 +199,21 @@ search_word <- function(search, name) {
   }
   known <- search$known[[name]]
   if (is.null(known)) {
-    found <- search$found
-    symbols <- search$symbols
-    search$found <- logical(length(found))
-    search$symbols <- character()
-    key <- search_key(search, name, search$places)
-    known <- list(key = key, found = which(search$found), symbols = search$symbols, graph = search$graph[[name]])
+    before <- mget(c("found", "symbols", "fields", "workspace"), envir = search)
+    search$found <- logical(length(before$found))
+    search$symbols <- search$fields <- character()
+    search$workspace <- FALSE
+    known <- list(key = search_key(search, name, search$places), graph = search$graph[[name]], noted = list(
+      found = which(search$found), symbols = search$symbols, fields = search$fields, workspace = search$workspace
+    ))
     if (search_is_plain(search)) assign(name, known, envir = search$known)
-    search$found <- found
-    search$symbols <- symbols
+    list2env(before, search)
   }
   search$graph[[name]] <- known$graph
-  search$found[known$found] <- TRUE
-  search$symbols <- union(search$symbols, known$symbols)
+  search$found[known$noted$found] <- TRUE
+  search$symbols <- union(search$symbols, known$noted$symbols)
+  search$fields <- union(search$fields, known$noted$fields)
+  search$workspace <- search$workspace || known$noted$workspace
   known$key
 }
 

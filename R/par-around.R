@@ -6,7 +6,7 @@
 # its code names, and so on in what that stands for, functions, formulas and other code, in lists, attributes and
 # environments too; and all that stands beside such an argument, since methods, replacement functions and strings are
 # found by no name in code. What belongs to packages is not looked into. Code
-# that gives the same wherever it is evaluated stays code, for functions that take it as such: see R/par-pure.R.
+# that gives the same wherever it is evaluated stays code, for functions that take it as such: see R/encode-pure.R.
 
 # `FUN` and other values that the map is given, its elements among them. `frame`: where code finds variables that has no
 # environment of its own.
@@ -30,8 +30,8 @@ force_around <- function(FUN, others, frame = if (is_closure(FUN)) environment(F
 # Pieces of code that are looked into for one map.
 around_most <- 2000
 
-# What is to be looked into of these values, and has not been yet: list(code, frame) for each, where its names are looked
-# for if it does not say so itself.
+# What is to be looked into of these values, or of those that stand in a call as they are, and has not been yet:
+# list(code, frame) for each, where its names are looked for if it does not say so itself.
 around_code <- function(look, values, frame) {
   found <- .Call(ffi_encode_code, values, look$left)
   new <- !duplicated(found$address) & !found$address %in% look$seen
@@ -55,14 +55,15 @@ around_step <- function(look, at) {
   if (is_packaged(frame)) {
     return(NULL)
   }
-  look$codes <- c(look$codes, list(as_language(at$code)))
+  code <- as_language(at$code)
+  look$codes <- c(look$codes, list(code))
   look$sources <- c(look$sources, list(list(x = at$code, env = frame)))
-  around_frames(look, frame, code_words(at$code))
+  c(around_code(look, code, frame), around_frames(look, frame, code_words(code)))
 }
 
 # A string that the encoding of the session has no characters for is no name in it.
 code_words <- function(x) {
-  words <- unique(.Call(ffi_encode_code_words, as_language(x)))
+  words <- unique(.Call(ffi_encode_code_words, x))
   if (all(Encoding(words) == "unknown") || l10n_info()[["UTF-8"]]) {
     return(words)
   }
@@ -118,19 +119,31 @@ active_functions <- function(frame, names) {
   lapply(names[active], activeBindingFunction, env = frame)
 }
 
-# What is to be looked into of functions that no code names but a text may, as in do.call("f", ...): those of the
-# workspace, of frames around code, also in lists, and among the options, around which there are arguments that nobody
-# has used.
+# What is to be looked into of functions that no code names but a text may, as in do.call("f", ...), or that are methods:
+# those of the workspace, of frames around code, also in lists, and among the options, around which there are arguments
+# that nobody has used.
 around_spoken <- function(look) {
   options <- options()
   options <- options[.Call(ffi_encode_framed, options)]
   found <- around_code(look, unname(options[vapply(options, delays, NA)]), globalenv())
   for (frame in look$frames) {
     names <- frame_names(frame)
-    names <- names[around_delays(frame, names)]
-    found <- c(found, if (length(names) > 0L) around_values(look, frame, around_named(look, names)))
+    delaying <- names[around_delays(frame, names)]
+    if (length(delaying) > 0L) {
+      spoken <- union(around_named(look, delaying), workspace_methods(delaying, frame))
+      found <- c(found, around_values(look, frame, spoken))
+    }
+    # Methods of S4 are in an environment for each generic.
+    for (table in names[startsWith(names, ".__T__")]) found <- c(found, around_methods(look, frame[[table]]))
   }
   found
+}
+
+around_methods <- function(look, table) {
+  if (is.environment(table)) {
+    names <- frame_names(table)
+    around_values(look, table, names[around_delays(table, names)])
+  }
 }
 
 # Which of these variables hold functions around which there is a promise.
@@ -213,12 +226,12 @@ around_captured <- function(look) {
 around_named <- function(look, names) {
   words <- c(names, if ("..." %in% names) dots_words)
   options <- Filter(function(x) is_closure(x) && !is_packaged(environment(x)), options())
-  named <- .Call(ffi_encode_mentions, list(look$given, look$codes, lapply(unname(options), as_language)), words)
+  named <- .Call(ffi_encode_mentions, list(look$given, look$codes, lapply(unname(options), as_language)), words, TRUE)
   for (frame in look$frames) {
     held <- if (identical(frame, globalenv())) look$words else frame_names(frame)
     held <- held[variable_kinds(frame, held) != variable_delayed]
     taken <- .Call(ffi_variables_take, frame, held)
-    named <- named | .Call(ffi_encode_mentions, taken[[2L]], words)
+    named <- named | .Call(ffi_encode_mentions, taken[[2L]], words, TRUE)
     .Call(ffi_variables_drop, taken)
   }
   c(words[named], if (any(named[words %in% dots_words])) "...")
@@ -239,19 +252,19 @@ around_force <- function(look, at) {
   promises <- lapply(taken[[2L]], as.list)
   delayed <- taken[[1L]] == variable_delayed # still: one may use another
   .Call(ffi_variables_drop, taken)
+  used <- .Call(ffi_encode_mentions, look$codes, names, FALSE)
   for (k in which(delayed)) {
-    found <- c(found, around_promise(promises[[k]], around_value(frame, names[[k]], promises[[k]])))
+    found <- c(found, around_promise(promises[[k]], around_value(frame, names[[k]], promises[[k]]), used[[k]]))
   }
   c(found, around_values(look, frame, names[variable_kinds(frame, names) != variable_delayed]))
 }
 
-# What is to be looked into of a promise that stays code; else it is evaluated, by `value`, if it may be.
-around_promise <- function(promise, value) {
-  if (is_pure(promise[[1L]], promise[[2L]])) {
-    return(around_pure(promise[[1L]], promise[[2L]]))
-  }
-  if (!may_leave(promise)) promise_value(value, NULL)
-  NULL
+# What is to be looked into of a promise that stays code; else it is evaluated, by `value`, if it may be. `used`: whether
+# code has its name, and would evaluate it here, once.
+around_promise <- function(promise, value, used = FALSE) {
+  is_pure <- is_pure(promise[[1L]], promise[[2L]])
+  if ((used || !is_pure) && !may_leave(promise)) promise_value(value, NULL)
+  if (is_pure) around_pure(promise[[1L]], promise[[2L]])
 }
 
 # Of a promise. One that fails does so anew where it is used, without R's warning that it is begun again. A default is
@@ -266,19 +279,6 @@ around_value <- function(frame, name, promise) {
 }
 
 around_pure <- function(code, env) list(list(code = call("(", code), frame = env))
-
-# The variables of a frame that nobody has used, "..." for what stands there.
-delayed_names <- function(frame) {
-  names <- frame_names(frame)
-  dots <- if (!identical(frame, globalenv()) && has_delayed_dots(frame)) "..."
-  c(names[variable_kinds(frame, names) == variable_delayed], dots)
-}
-
-# Without rlang, which most sessions have not loaded by their first map.
-has_delayed_dots <- function(frame) {
-  exists("...", envir = frame, inherits = FALSE) &&
-    any(vapply(as.list(eval(quote(substitute(list(...))), frame))[-1L], is.language, NA))
-}
 
 around_dots <- function(frame) {
   found <- list()

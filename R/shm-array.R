@@ -76,7 +76,12 @@ shm_values <- function(values, x, argument, length = NULL, call = rlang::caller_
     must <- sprintf("storable in a shared array of type %s", type)
     abort_argument(argument, values, must, call, advise_type(values, argument))
   }
-  as.vector(unclass(values), type)
+  stored <- as.vector(unclass(values), type)
+  if (type == "complex") {
+    lacking <- is.na(values) & !is.nan(values)
+    stored[lacking] <- unclass(values)[lacking] # R's own assignment has another imaginary part
+  }
+  stored
 }
 
 # The one class, with those made of it, whose doubles are no numbers: they are 64 bits of a whole one.

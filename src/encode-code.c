@@ -63,18 +63,42 @@ static void look_at_code(code_look *look, SEXP x, int depth) {
       for (R_xlen_t i = 0; i < XLENGTH(x); i++) look_at_code(look, VECTOR_ELT(x, i), depth + 1);
       look_at_attributes(look, x, depth);
       return;
+    case LISTSXP:
+    case DOTSXP:
+      for (SEXP rest = x; rest != R_NilValue; rest = CDR(rest)) look_at_code(look, CAR(rest), depth + 1);
+      look_at_attributes(look, x, depth);
+      return;
+    case NILSXP:
+    case SYMSXP: return;
     default:
-      if (Rf_isObject(x)) look_at_attributes(look, x, depth);
+      if (rg_has_attributes(x)) look_at_attributes(look, x, depth);
   }
 }
 
-/* list(code, address) of at most so many in the list `objects`. Addresses tell which are the same. */
+/* Values that stand in code as they are, where bquote() and its kind have put them. */
+static void look_in_code(code_look *look, SEXP code, int depth) {
+  for (SEXP rest = code; rest != R_NilValue && depth <= WORDS_DEEPEST; rest = CDR(rest)) {
+    SEXP part = CAR(rest);
+    if ((TYPEOF(part) == LANGSXP || TYPEOF(part) == LISTSXP) && !Rf_isObject(part)) {
+      look_in_code(look, part, depth + 1);
+    } else {
+      look_at_code(look, part, 0);
+    }
+  }
+}
+
+/* list(code, address) of at most so many in the list `objects`, or in the call that it is. Addresses tell which are the
+   same. */
 SEXP ffi_encode_code(SEXP objects, SEXP most) {
   code_look look = {.most = (R_xlen_t)Rf_asReal(most)};
   look.found = PROTECT(Rf_allocVector(VECSXP, look.most));
   SEXP address = PROTECT(Rf_allocVector(REALSXP, look.most));
   look.address = REAL(address);
-  look_at_code(&look, objects, 0);
+  if (TYPEOF(objects) == LANGSXP) {
+    look_in_code(&look, objects, 0);
+  } else {
+    look_at_code(&look, objects, 0);
+  }
   SEXP told = PROTECT(Rf_allocVector(VECSXP, 2));
   SET_VECTOR_ELT(told, 0, Rf_xlengthgets(look.found, look.count));
   SET_VECTOR_ELT(told, 1, Rf_xlengthgets(address, look.count));
@@ -151,6 +175,7 @@ SEXP ffi_encode_code_words(SEXP code) {
 typedef struct {
   SEXP names;
   int *found;
+  int text; /* whether words of strings count */
   R_xlen_t left; /* strings that are still looked at */
 } mention_look;
 
@@ -207,6 +232,7 @@ static void look_for_mentions(mention_look *look, SEXP x, int depth) {
       }
       return;
     case STRSXP:
+      if (!look->text) return;
       if ((look->left -= XLENGTH(x)) < 0) {
         all_mentioned(look);
         return;
@@ -229,11 +255,11 @@ static void look_for_mentions(mention_look *look, SEXP x, int depth) {
   }
 }
 
-/* Which of these names are in values: symbols, and words of strings, in lists and in code. */
-SEXP ffi_encode_mentions(SEXP values, SEXP names) {
+/* Which of these names are in values, in lists and in code: symbols, and with `text` words of strings. */
+SEXP ffi_encode_mentions(SEXP values, SEXP names, SEXP text) {
   SEXP found = PROTECT(Rf_allocVector(LGLSXP, XLENGTH(names)));
   memset(LOGICAL(found), 0, sizeof(int) * (size_t)XLENGTH(found));
-  mention_look look = {names, LOGICAL(found), MENTIONS_STRINGS};
+  mention_look look = {names, LOGICAL(found), Rf_asLogical(text) == TRUE, MENTIONS_STRINGS};
   look_for_mentions(&look, values, 0);
   UNPROTECT(1);
   return found;

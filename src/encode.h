@@ -75,7 +75,7 @@ SEXP ffi_encode_bounded(SEXP x, SEXP most);
 /* encode-code.c */
 SEXP ffi_encode_code(SEXP objects, SEXP most);
 SEXP ffi_encode_code_words(SEXP code);
-SEXP ffi_encode_mentions(SEXP values, SEXP names);
+SEXP ffi_encode_mentions(SEXP values, SEXP names, SEXP text);
 SEXP ffi_encode_framed(SEXP values);
 
 /* encode-names.c */

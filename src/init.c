@@ -82,7 +82,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_encode_code, 2),
     ENTRY(ffi_encode_code_words, 1),
     ENTRY(ffi_encode_framed, 1),
-    ENTRY(ffi_encode_mentions, 2),
+    ENTRY(ffi_encode_mentions, 3),
     ENTRY(ffi_encode_own_tables, 1),
     ENTRY(ffi_encode_table, 1),
     ENTRY(ffi_encode_words, 5),

@@ -264,6 +264,47 @@ test_that("what code names by rlang's `.env` counts", {
   }
 })
 
+test_that("what code takes from the workspace as an object counts, wherever that stands", {
+  local_workspace()
+  in_workspace(quote({
+    rg_env <- globalenv()
+    rg_list <- list(env = globalenv())
+    rg_formula <- y ~ x
+  }))
+  holding <- (function(e) {
+    force(e)
+    function(i) e$rg_cc
+  })(globalenv())
+  uses <- function(code) in_place(globalenv(), as.function(c(alist(i = ), list(code))))
+  funs <- list(
+    uses(quote(rg_env$rg_cc)), uses(quote(rg_list$env$rg_cc)), uses(quote(attr(rg_formula, ".Environment")$rg_cc)), holding
+  )
+  for (fun in funs) {
+    in_workspace(quote(rg_cc <- "a"))
+    expect_match(paste(changes(fun, quote(rg_cc <- "b")), ""), "`rg_cc`", label = deparse1(body(fun)))
+  }
+  # as an argument or an element
+  taking <- in_place(globalenv(), function(e) e$rg_cc)
+  in_workspace(quote(rg_cc <- "a"))
+  expect_match(paste(changes(taking, quote(rg_cc <- "b"), list(globalenv())), ""), "`rg_cc`")
+  element <- function() {
+    context <- regatta:::key_context(taking)
+    regatta:::key_parts(taking, list(), context)
+    regatta:::key_given(globalenv(), regatta:::key_context(taking, context$met, context$fields))
+  }
+  before <- element()
+  expect_identical(element(), before)
+  in_workspace(quote(rg_cc <- "c"))
+  expect_false(element() == before)
+  # a field of anything else is none of its variables
+  in_workspace(quote(rg_cc <- "a"))
+  expect_null(changes(uses(quote(i$rg_cc)), quote(rg_cc <- "b")))
+})
+
+test_that("an element of a class that packages alone have methods for has a key, without a warning", {
+  expect_silent(given(rlang::quo(1 + 1), rlang::eval_tidy))
+})
+
 test_that("what belongs to a class union, and how a class becomes another, counts", {
   local_workspace()
   f <- in_place(globalenv(), function(x) methods::is(x, "RgCell"))

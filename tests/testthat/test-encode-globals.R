@@ -348,6 +348,98 @@ test_that("what code needs is found anew when anything has changed that it depen
   expect_true(".__C__RgKept" %in% names(regatta:::globals_of(code())$variables))
 })
 
+test_that("what has been found for code is not taken for the same code around which an argument is not evaluated yet", {
+  local_workspace()
+  cluster <- cluster_local(2L)
+  withr::defer(parallel::stopCluster(cluster))
+  # df is a function of R's, too, and large enough not to be sent for nothing; rg_k is small.
+  assign("df", data.frame(x = numeric(20000)), globalenv())
+  assign("rg_k", 3, globalenv())
+  maps <- eval(quote(list(
+    name = function(apply) (function(d) apply(1:2, function(i) NROW(d) * i))(df),
+    arithmetic = function(apply) (function(v) apply(1:2, function(i) v * i))(rg_k + 1),
+    factory = function(apply) apply(1:2, (function(d) function(i) NROW(d) * i)(df)),
+    dots = function(apply) apply(1:2, (function(...) function(i) NROW(..1) * i)(df)),
+    default = function(apply) (function(x, y = x * rg_k) apply(1:2, function(i) y * i))(2)
+  )), globalenv())
+  here <- function(X, FUN) par_sapply(X, FUN, .on = cluster, .control = par_control(seed = FALSE))
+  for (name in names(maps)) {
+    for (call in 1:4) expect_identical(maps[[name]](here), maps[[name]](sapply), label = paste(name, call))
+  }
+})
+
+test_that("an argument that stays code reaches workers with what it needs, whatever it is that names it", {
+  local_workspace()
+  cluster <- cluster_local(2L)
+  withr::defer(parallel::stopCluster(cluster))
+  assign("df", data.frame(x = numeric(20000)), globalenv())
+  maps <- eval(quote(list(
+    quoted = function(apply, d) {
+      code <- quote(NROW(d))
+      apply(1:2, function(i) eval(code))
+    },
+    string = function(apply, d) {
+      name <- "d"
+      apply(1:2, function(i) NROW(get(name)))
+    },
+    field = function(apply, d) {
+      here <- environment()
+      apply(1:2, function(i) NROW(here$d))
+    },
+    method = function(apply, d) {
+      print.rg_own <- function(x, ...) NROW(d)
+      apply(1:2, function(i) print(structure(i, class = "rg_own")))
+    },
+    free = function(apply, d) {
+      print.rg_own <- function(x, ...) NROW(df)
+      apply(1:2, function(i) print(structure(i, class = "rg_own")))
+    },
+    generic = function(apply, d) {
+      rg_size <- function(x) UseMethod("rg_size")
+      rg_size.default <- function(x) NROW(d)
+      apply(1:2, function(i) rg_size(i))
+    },
+    element = function(apply, d) apply(list(quote(NROW(d))), function(code) eval(code, parent.env(environment()))),
+    dots = function(apply, ...) {
+      text <- "NROW(..1)"
+      apply(1:2, function(i) eval(parse(text = text)))
+    },
+    formula = function(apply, d) apply(list((function(w) y ~ w)(d)), function(f) NROW(eval(f[[3L]], environment(f)))),
+    argument = function(apply, d) apply(1:2, function(i, f) NROW(environment(f)$w), f = (function(w) y ~ w)(d))
+  )), globalenv())
+  here <- function(X, FUN, ...) par_sapply(X, FUN, ..., .on = cluster, .control = par_control(seed = FALSE))
+  for (name in names(maps)) {
+    found <- eval(quote(function(map, apply) map(apply, df)), globalenv())(maps[[name]], here)
+    expect_identical(found, rep(20000L, length(found)), label = name)
+  }
+})
+
+test_that("the workspace as an object is sent, and what code takes from it", {
+  local_workspace()
+  cluster <- cluster_local(1L)
+  withr::defer(parallel::stopCluster(cluster))
+  eval(quote({
+    rg_env <- globalenv()
+    rg_list <- list(env = globalenv())
+    rg_formula <- y ~ x
+    rg_x <- 5
+    rg_maps <- list(
+      function(i) rg_env$rg_x, function(i) rg_list$env$rg_x, function(i) get("rg_x", envir = rg_env),
+      function(i) attr(rg_formula, ".Environment")$rg_x
+    )
+    rg_held <- (function(e) {
+      force(e)
+      function(i) e$rg_x
+    })(globalenv())
+    rg_given <- function(e) e$rg_x
+  }), globalenv())
+  here <- function(...) par_sapply(..., .on = cluster, .control = par_control(seed = FALSE))
+  workspace <- globalenv()
+  for (map in c(workspace$rg_maps, workspace$rg_held)) expect_identical(here(1, map), 5, label = deparse1(body(map)))
+  expect_identical(here(list(globalenv()), workspace$rg_given), 5)
+  expect_identical(here(1, eval(quote(function(i, e) e$rg_x), globalenv()), e = globalenv()), 5)
+})
+
 test_that("methods that were registered in the session are registered in a worker for the time of a call", {
   local_workspace()
   in_workspace(rg_word <- function() "mine")

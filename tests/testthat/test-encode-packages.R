@@ -104,9 +104,9 @@ test_that("workers that have loaded another version say so once in a call, and g
 })
 
 test_that("a package that a worker does not find is an error, or a warning where only methods are missed", {
+  withr::local_envvar(PKGLOAD_PARENT_TEMPDIR = Sys.getenv("PKGLOAD_PARENT_TEMPDIR", NA)) # newer pkgload sets it
   skip_if_not_installed("pkgload")
   had_shims <- "devtools_shims" %in% search()
-  withr::local_envvar(PKGLOAD_PARENT_TEMPDIR = Sys.getenv("PKGLOAD_PARENT_TEMPDIR", NA)) # newer ones set it
   pkgload::load_all(new$source, quiet = TRUE, attach = FALSE, helpers = FALSE, attach_testthat = FALSE)
   withr::defer({
     unloadNamespace("rgpkg")

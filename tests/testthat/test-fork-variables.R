@@ -96,6 +96,35 @@ test_that("a stream whose worker has died goes on so in another, in the workspac
   expect_identical(par_next(s), c(1, 2, 0))
 })
 
+test_that("so it is with variables around functions that the caller has handed over", {
+  begin <- function(of) par_stream(1:6, function(i) {
+    if (i == 3 && first_try()) quit()
+    if (is.function(of)) of() else of
+  }, .control = two_workers(workers = 1L, retries = 1, batch = 1))
+  delayed <- function(x) function() x
+  given <- list(
+    function(x) begin(x), function(x) begin(delayed(x)),
+    function(x) {
+      held <- function() x
+      begin(held)
+    },
+    function(x) {
+      held <- list(function() x)
+      begin(held[[1L]])
+    }
+  )
+  for (starting in given) {
+    run <- starting
+    body(run) <- bquote({
+      x <- 1
+      s <- .(body(starting))
+      x <- 99
+      unlist(lapply(1:6, function(k) par_next(s)))
+    })
+    expect_identical(run(), rep(1, 6), label = deparse1(body(starting)))
+  }
+})
+
 test_that("a handler around a map changes nothing for its workers", {
   count <- 0
   control <- two_workers(workers = 1L, retries = 1, batch = 1)

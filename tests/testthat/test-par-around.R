@@ -298,6 +298,75 @@ factory <- function(start) function(i) {
   start
 }
 
+test_that("it is found in attributes of data, in code and pairlists that hold functions, and around methods", {
+  withr::local_preserve_seed()
+  made <- function(x) function(...) x
+  around <- function(x) environment()
+  spread <- function(FUN, X = 1:4) par_lapply(X, FUN, .on = 2, .control = settings)
+  cases <- list(
+    number = function() {
+      marked <- structure(1, f = made(runif(1)))
+      spread(function(i) c(slowly(), attr(marked, "f")()))
+    },
+    element = function() spread(function(x) c(slowly(), attr(x, "f")()), rep(list(structure("a", f = made(runif(1)))), 4)),
+    environment = function() {
+      marked <- structure(1, e = around(runif(1)))
+      spread(function(i) c(slowly(), attr(marked, "e")$x))
+    },
+    call = function() {
+      code <- as.call(list(made(runif(1))))
+      spread(function(i) c(slowly(), eval(code)))
+    },
+    body = function() {
+      fun <- function(i) NULL
+      body(fun) <- bquote(c(slowly(), .(made(runif(1)))()))
+      spread(fun)
+    },
+    default = function() {
+      fun <- function(i, f) c(slowly(), f())
+      formals(fun)$f <- made(runif(1))
+      spread(fun)
+    },
+    pairlist = function() {
+      parts <- pairlist(f = made(runif(1)))
+      spread(function(i) c(slowly(), parts$f()))
+    },
+    method = function() {
+      print.rg_around <- made(runif(1))
+      spread(function(i) c(slowly(), print(structure(1, class = "rg_around"))))
+    },
+    picked = function() {
+      `$.rg_around` <- function(x, name) runif(1)
+      record <- structure(list(a = 1), class = "rg_around")
+      (function(p) spread(function(i) c(slowly(), p)))(record$a)
+    }
+  )
+  for (name in names(cases)) expect_true(is_one(cases[[name]]()), label = name)
+  in_workspace <- function(code) eval(substitute(code), globalenv())
+  suppressMessages(in_workspace(methods::setGeneric("rg_around", function(x) standardGeneric("rg_around"))))
+  withr::defer(in_workspace(methods::removeGeneric("rg_around")))
+  in_workspace(methods::setMethod("rg_around", "numeric", (function(y) function(x) y)(runif(1))))
+  expect_true(is_one(spread(function(i) c(slowly(), rg_around(1)))))
+})
+
+test_that("one that code names is evaluated by the map, as the first element of lapply() would", {
+  twice <- function(verb, a, b = a + 1) {
+    first <- verb(1:2, function(i) b)
+    a <- 100
+    list(first, verb(1:2, function(i) b), b)
+  }
+  weighted <- function(verb, d, w = d$w / 2) {
+    sums <- verb(1:2, function(i) sum(w))
+    d <- d[1, , drop = FALSE]
+    list(sums, sum(w))
+  }
+  d <- data.frame(w = 1:4)
+  for (got in on_all(function(on) {
+    verb <- function(X, FUN) par_lapply(X, FUN, .on = on, .control = settings)
+    list(twice(verb, 1), weighted(verb, d))
+  })) expect_identical(got, list(twice(lapply, 1), weighted(lapply, d)))
+})
+
 test_that("so it is around functions that only data or options name", {
   withr::local_preserve_seed()
   withr::defer(rm(list = ls(globalenv(), pattern = "^rg_spoken"), envir = globalenv()))
@@ -538,6 +607,23 @@ test_that("an argument that is taken as code is code in every worker, with what 
     }
   )
   for (name in names(others)) expect_true(is_one(others[[name]](runif(1))), label = name)
+})
+
+test_that("functions of the user's are not those of rlang that take code, though they have their names", {
+  withr::local_preserve_seed()
+  for (name in c("exprs", "inject", "enquo", "quos")) {
+    g <- eval(substitute(function(x) {
+      NAME <- function(e) e$field
+      par_sapply(1:4, function(i) {
+        slowly()
+        NAME(x)
+      }, .on = 2, .control = settings)
+    }, list(NAME = as.name(name))))
+    expect_true(is_one(g(list(field = runif(1)))), label = name)
+  }
+  # A function that a call gives is none that has a name.
+  called <- function(x) par_sapply(1:4, function(i) rlang::new_function(NULL, quote(x))(), .on = 2, .control = settings)
+  expect_true(is_one(called(runif(1))))
 })
 
 test_that("code of a class with methods of its own is looked into as code", {

@@ -122,6 +122,18 @@ test_that("what would be lost is refused, with numbers", {
   expect_error(shm_array(3, fill = 1:2), "`fill` must be of length 1, or 3 as the array has elements")
 })
 
+test_that("what is missing is missing in both parts of a complex number, or not, as R has it", {
+  withr::local_preserve_seed()
+  for (value in list(NA, NA_integer_, NA_real_, NaN, NA_complex_, 2, c(NA_real_, NaN, 1))) {
+    shared <- shm_array(3, "complex")
+    plain <- complex(3)
+    shared[seq_along(value)] <- value
+    plain[seq_along(value)] <- value
+    expect_identical(Re(shared[]), Re(plain), label = deparse1(value))
+    expect_identical(Im(shared[]), Im(plain), label = deparse1(value))
+  }
+})
+
 test_that("a matrix becomes a shared one, and a vector of values is no vector of extents", {
   for (m in list(
     matrix(1:4, 2), matrix(c(TRUE, FALSE), 1, dimnames = list("a", c("x", "y"))), array(1:24 / 2, 2:4)

@@ -98,6 +98,7 @@ test_that("Ctrl-C ends what runs, the prompt comes back, and the next lines are 
 })
 
 test_that("an error of an element is looked into at the prompt", {
+  withr::local_envvar("_R_CHECK_BROWSER_NONINTERACTIVE_" = NA) # newer testthat sets it
   terminal <- local_terminal()
   shown <- terminal_type(terminal, "par_lapply(list(a = 1, b = 'x'), function(v) { w <- v; log(w) })")
   expect_match(shown[[2L]], "element 2 (\"b\") failed in worker", fixed = TRUE)

@@ -107,7 +107,7 @@ value_known <- function(code, env) {
   index <- code[[3L]]
   named <- if (is.character(index)) index else if (is.symbol(index) && is_call_of(code, "$")) as.character(index)
   from <- if (is_call_of(code, c("$", "[[")) && length(named) == 1L) value_known(code[[2L]], env)
-  if (is.null(from) || has_pick_method(from[[1L]])) {
+  if (is.null(from) || has_pick_method(from[[1L]], env)) {
     return(NULL)
   }
   x <- from[[1L]]
@@ -121,10 +121,10 @@ variable_known <- function(name, env) {
   if (is_known) or_else(list(get(name, envir = env, inherits = FALSE)), NULL)
 }
 
-has_pick_method <- function(x) {
+has_pick_method <- function(x, env) {
   classes <- if (is.object(x)) setdiff(class(x), plain_classes)
   has <- function(generic) {
-    vapply(classes, function(class) !is.null(utils::getS3method(generic, class, optional = TRUE)), NA)
+    vapply(classes, function(class) !is.null(utils::getS3method(generic, class, TRUE, env)), NA)
   }
   isS4(x) || any(has("$"), has("[["))
 }
