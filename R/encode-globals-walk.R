@@ -32,7 +32,7 @@ globals_scan <- function(found, x, env) {
 # What goes with the frames around code though the code does not name it: methods, and arguments that nobody has used yet
 # and that stay code, see R/par-around.R: a string may name them, or code that is data.
 globals_frames <- function(found, env) {
-  while (!is_lasting(env) && !globals_seen(found, env)) {
+  while (!is_lasting(env) && !globals_seen(found, env, as = "frame")) {
     for (name in workspace_methods(frame_names(env), env)) globals_add(found, name, env)
     delayed <- delayed_names(env)
     promises <- lapply(setdiff(delayed, "..."), promise_of, env)
@@ -44,9 +44,9 @@ globals_frames <- function(found, env) {
   }
 }
 
-# Whether this object was met before; it is marked.
-globals_seen <- function(found, x) {
-  address <- rlang::obj_address(x)
+# Whether this object was met before, `as` what it is now; it is marked.
+globals_seen <- function(found, x, as = "") {
+  address <- paste0(as, rlang::obj_address(x))
   known <- !is.null(found$seen[[address]])
   if (!known) assign(address, TRUE, envir = found$seen)
   known

@@ -414,6 +414,23 @@ test_that("an argument that stays code reaches workers with what it needs, whate
   }
 })
 
+test_that("an environment that is around code, and is a value too, is looked into as both", {
+  local_workspace()
+  cluster <- cluster_local(1L)
+  withr::defer(parallel::stopCluster(cluster))
+  eval(quote({
+    rg_x <- 5
+    rg_object <- new.env()
+    rg_object$use <- function() rg_x
+    rg_map <- evalq(function(i, self) self$use(), rg_object)
+  }), globalenv())
+  workspace <- globalenv()
+  control <- par_control(seed = FALSE)
+  expect_identical(par_sapply(1, workspace$rg_map, workspace$rg_object, .on = cluster, .control = control), 5)
+  held <- list(self = workspace$rg_object)
+  expect_identical(par_sapply(1, workspace$rg_map, held$self, .on = cluster, .control = control), 5)
+})
+
 test_that("the workspace as an object is sent, and what code takes from it", {
   local_workspace()
   cluster <- cluster_local(1L)
