@@ -2,31 +2,42 @@
 # a function of a package that evaluates its arguments in data. Whoever takes them evaluates them, each time anew, and
 # would take what has been evaluated for a value.
 
-# Their names, of those that are not the function's own; `x` is a function or other code, from `env`.
+# Their names, of those that are not the function's own; `x` is a function or other code, from `env`. Code of any depth
+# needs no stack.
 captured_names <- function(x, env) {
-  captured_in(as_language(x), env, if (is.function(x)) names(formals(x)))
+  names <- character()
+  level <- captured_calls(as_language(x), if (is.function(x)) names(formals(x)))
+  while (length(level) > 0L) {
+    names <- c(names, unlist(lapply(level, function(at) setdiff(captured_by(at$code, env), at$own))))
+    level <- do.call(c, lapply(level, captured_within))
+  }
+  unique(names)
 }
 
-# `own`: arguments of the functions that `code` stands in.
-captured_in <- function(code, env, own) {
-  if (!is.call(code)) {
+# The arguments that this call takes, not those within it.
+captured_by <- function(code, env) {
+  if (is_call_of(code, "function")) {
     return(character())
   }
-  code <- bare_code(code)
-  if (is_call_of(code, "function")) {
-    return(captured_in(code[[3L]], env, c(own, names(code[[2L]]))))
-  }
-  parts <- code_parts(code)
-  names <- vapply(Filter(is.symbol, parts[-1L]), as.character, "")
-  taken <- if (is_embraced(code)) {
+  names <- vapply(Filter(is.symbol, code_parts(code)[-1L]), as.character, "")
+  if (is_embraced(code)) {
     as.character(code[[2L]][[2L]])
   } else if (takes_code_of(code) && is_masking(code[[1L]], env)) {
     names
   } else if ("..." %in% names && is_masking(code[[1L]], env)) {
     "..."
   }
-  unique(c(setdiff(taken, own), unlist(lapply(parts, captured_in, env, own))))
 }
+
+# The calls in a call, with the arguments of the functions that each stands in.
+captured_within <- function(at) {
+  if (is_call_of(at$code, "function")) {
+    return(captured_calls(at$code[[3L]], c(at$own, names(at$code[[2L]]))))
+  }
+  do.call(c, lapply(code_parts(at$code), captured_calls, at$own))
+}
+
+captured_calls <- function(code, own) if (is.call(code)) list(list(code = bare_code(code), own = own))
 
 # {{ name }}
 is_embraced <- function(code) {
@@ -57,9 +68,14 @@ masking <- c("dplyr", "tidyr", "tidyselect", "tibble", "ggplot2", "dbplyr", "dtp
 
 # Whether captured_names() of code may be any, wherever it is.
 may_capture <- function(code) {
-  if (!is.call(code)) {
-    return(identical(code, quote(...)))
+  level <- list(code)
+  while (length(level) > 0L) {
+    calls <- lapply(Filter(is.call, level), bare_code)
+    takes <- vapply(calls, function(code) is_embraced(code) || takes_code_of(code), NA)
+    if (any(takes) || any(vapply(level, identical, NA, quote(...)))) {
+      return(TRUE)
+    }
+    level <- do.call(c, lapply(calls, code_parts))
   }
-  code <- bare_code(code)
-  is_embraced(code) || takes_code_of(code) || any(vapply(code_parts(code), may_capture, NA))
+  FALSE
 }

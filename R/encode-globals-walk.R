@@ -52,17 +52,25 @@ globals_seen <- function(found, x, as = "") {
   known
 }
 
-# `...` of a function around the code. What nobody has looked at yet is evaluated, as other arguments are that
-# the code names, unless they are `captured`; one that fails does so where it is used, if it is.
+# `...` of a function around the code. Whoever it is handed on to may take it as code, also what has been evaluated:
+# what that names in the workspace is found there. What nobody has looked at yet is evaluated, as other arguments are
+# that the code names, unless they are `captured`, or need nothing else than the workspace; one that fails does so where
+# it is used, if it is.
 globals_dots <- function(found, env, captured) {
   where <- find_home("...", env)
   if (is.null(where) || home_of(where) == "workspace") {
     return(invisible())
   }
-  delayed <- if (captured) dots_delayed(where)
-  for (promise in Filter(Negate(is.null), delayed)) globals_scan(found, promise[[1L]], promise[[2L]])
-  for (k in setdiff(seq_len(eval(quote(...length()), where)), which(lengths(delayed) > 0L))) {
-    globals_take(found, promise_value(eval(call("...elt", k), where), NULL))
+  codes <- as.list(eval(quote(substitute(list(...))), where))[-1L]
+  delayed <- dots_delayed(where)
+  for (k in seq_along(codes)) {
+    promise <- delayed[[k]]
+    from <- if (is.null(promise)) globalenv() else promise[[2L]]
+    is_code <- is.language(codes[[k]]) && !is_empty_argument(codes[[k]])
+    pure <- is_code && is_pure(codes[[k]], from)
+    if (pure || captured && !is.null(promise)) globals_scan(found, call("(", codes[[k]]), from)
+    stays <- !is.null(promise) && (captured || pure && identical(from, globalenv()))
+    if (!stays) globals_take(found, promise_value(eval(call("...elt", k), where), NULL))
   }
 }
 

@@ -29,7 +29,7 @@ key_parts <- function(fun, args, search = key_context(key_unwrapped(fun)), shape
   found <- list()
   names <- if (is_looked_into(fun)) names_of(fun)
   parts <- search_through(search, function() {
-    if (!is.null(names)) found <<- key_values(names, environment(fun))
+    if (!is.null(names)) found <<- key_values(names, environment(fun), fun)
     code <- function(seen) {
       if (!is.null(names)) key_words(names, environment(fun), seen)
       if (!is.primitive(fun)) key_place(environment(fun), seen)

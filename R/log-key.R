@@ -355,7 +355,7 @@ key_look <- function(entry, seen) {
   }
   names <- names_of(entry$x)
   key_words(names, entry$env, seen)
-  found <- key_values(names, entry$env)
+  found <- key_values(names, entry$env, entry$x)
   list(entry$code, rlang::hash(list(names(found$values), found$packages)), unname(found$values), place)
 }
 
@@ -413,17 +413,19 @@ key_sourceless <- function(x, seen, depth = 0L) {
   list(kind, plain, if (length(marks) > 0L) key_marked(marks, seen))
 }
 
-# list(values, packages): what names, as of names_of(), stand for from `env` on; for those that packages have, which.
-key_values <- function(names, env) {
+# list(values, packages): what names, as names_of() tells them of `x`, stand for from `env` on; for those that packages
+# have, which.
+key_values <- function(names, env, x) {
   values <- list()
   packages <- character()
+  captured <- if (names$captures) captured_names(x, env)
   for (name in key_existing(sorted(unique(c(names$values, names$functions))), env)) {
     homes <- unique(c(
       if (name %in% names$values) find_home(name, env),
       if (name %in% names$functions) tryCatch(find_home(name, env, "function"), error = function(e) NULL)
     ))
     own <- vapply(homes, function(home) !is_packaged(home) && home_of(home) %in% c("", "workspace"), NA)
-    found <- lapply(homes[own], key_value, name)
+    found <- lapply(homes[own], key_value, name, name %in% captured)
     if (length(found) > 0L) values[name] <- if (length(found) == 1L) found else list(found)
     if (!all(own)) packages[[name]] <- paste(vapply(homes[!own], environmentName, ""), collapse = " ")
   }
@@ -436,8 +438,28 @@ key_existing <- function(names, env) {
   if (length(names) > 0L) names[vapply(names, exists, NA, envir = env, USE.NAMES = FALSE)] else names
 }
 
-# Arguments that nobody has looked at yet are evaluated, as an element would do.
-key_value <- function(env, name) {
-  code <- if (name == "...") quote(list(...)) else as.name(name)
-  tryCatch(eval(code, env), error = function(e) quote(`0fails`))
+# `captured`: an element takes the code of the argument, not its value, see R/encode-captured.R.
+key_value <- function(env, name, captured) {
+  if (name == "...") {
+    return(key_dots(env, captured))
+  }
+  key_argument(promise_of(name, env), captured, get(name, envir = env, inherits = FALSE))
+}
+
+# What an element hands on to a function of the user may be taken as code there.
+key_dots <- function(env, captured) {
+  delayed <- dots_delayed(env)
+  values <- lapply(seq_along(delayed), function(k) {
+    promise <- delayed[[k]]
+    stays <- !is.null(promise) && (captured || is_pure(promise[[1L]], promise[[2L]]))
+    key_argument(promise, stays, eval(call("...elt", k), env))
+  })
+  stats::setNames(values, names(delayed))
+}
+
+# An argument that nobody has looked at yet is evaluated, as an element would do, if it can be. If it stays code it is
+# a function: that is its code and what this names.
+key_argument <- function(promise, stays, value) {
+  code <- if (is.null(promise)) quote(`0fails`) else rlang::new_function(NULL, promise[[1L]], promise[[2L]])
+  if (!is.null(promise) && (stays || may_leave(promise))) code else promise_value(value, code)
 }

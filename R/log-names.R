@@ -6,10 +6,10 @@
 # in a branch, in a loop, or in an argument, which may never be evaluated, is none. A name that is called is that of a
 # function: R passes over variables that are none.
 
-# list(values, functions, leaves, fields, around): names of variables of any kind, and of functions; the values in the
-# code, such as strings, in which there are words, see log-search.R; names of what it takes from objects, as x$name; and,
-# if the code evaluates code, all symbols in it, which may be variables around the environment where it does. `x` is a
-# function, or code that is none.
+# list(values, functions, leaves, fields, around, captures): names of variables of any kind, and of functions; the values
+# in the code, such as strings, in which there are words, see log-search.R; names of what it takes from objects, as
+# x$name; if the code evaluates code, all symbols in it, which may be variables around the environment where it does; and
+# whether it may take arguments as code. `x` is a function, or code that is none.
 names_of <- function(x) {
   known <- code_known(x)
   if (is.null(known$names)) {
@@ -18,7 +18,7 @@ names_of <- function(x) {
     all <- unlist(lapply(known$code, code_symbols))
     found$removes <- any(c("rm", "remove") %in% all)
     names_function(known$code[[1L]], known$code[[2L]], names_none, found)
-    known$names <- names_collect(found, all)
+    known$names <- c(names_collect(found, all), captures = may_capture(as_language(x)))
   }
   known$names
 }

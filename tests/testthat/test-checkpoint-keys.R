@@ -264,6 +264,50 @@ test_that("what code names by rlang's `.env` counts", {
   }
 })
 
+test_that("an argument that is taken as code counts as its code and what that names, and stays code", {
+  local_workspace()
+  in_workspace(quote(rg_cc <- 1L))
+  over <- function(quo, d) sum(rlang::eval_tidy(quo, d))
+  dots <- function(...) function(d) over(rlang::enquos(...)[[1L]], d)
+  embraced <- function(v) function(d) over(rlang::quos({{ v }})[[1L]], d)
+  taking <- list(
+    dots = dots, embraced = embraced,
+    enquo = function(v) function(d) over(rlang::enquo(v), d),
+    `dots handed on` = function(...) dots(...), `embraced twice` = function(v) embraced({{ v }}),
+    `function of the user` = function(...) function(d) nrow(subset(d, ...))
+  )
+  data <- rep(list(data.frame(x = 1:4)), 2L)
+  pool <- local_pool(2)
+  here <- environment()
+  is_other <- function(a, b) length(regatta:::key_changes(parts(a, list()), parts(b, list()))) > 0L
+  for (kind in names(taking)) {
+    take <- taking[[kind]]
+    expect_false(is_other(take(x > 1L), take(x > 1L)), info = kind)
+    expect_true(is_other(take(x > 1L), take(x > 2L)), info = kind)
+    expect_match(paste(changes(take(x > rg_cc), quote(rg_cc <- 2L)), ""), "variable", info = kind)
+    in_workspace(quote(rg_cc <- 1L))
+    for (on in list(2, pool)) {
+      # The second names no column: to evaluate it would take the code.
+      for (checkpoint in list(FALSE, TRUE)) {
+        use <- function() if (checkpoint) control(folder(here)) else two_workers(seed = FALSE)
+        expect_identical(par_sapply(data, take(x > rg_cc), .on = on, .control = use()), c(3L, 3L), info = kind)
+        taken <- par_sapply(data, take(rg_cc == 1L), .on = on, .control = use())
+        expect_identical(taken, if (kind == "function of the user") c(4L, 4L) else c(1L, 1L), info = kind)
+      }
+    }
+  }
+  # What is not taken as code, or fails, is the value, or the code that fails.
+  plain <- function(n) function(i) i * n
+  two <- 2
+  expect_false(is_other(plain(two), plain(1 + 1)))
+  expect_true(is_other(plain(stop("one")), plain(stop("two"))))
+  left <- function(n) {
+    regatta:::key_parts(function(i) n, list())
+    "went on"
+  }
+  expect_identical((function() left(return("left")))(), "went on")
+})
+
 test_that("what code takes from the workspace as an object counts, wherever that stands", {
   local_workspace()
   in_workspace(quote({
@@ -417,5 +461,6 @@ test_that("packages that alone have methods for a class of the data count", {
 })
 
 test_that("nothing is left behind", {
+  end_servers()
   expect_no_detritus(detritus)
 })
