@@ -346,6 +346,12 @@ test_that("what code needs is found anew when anything has changed that it depen
   expect_true(is_kept())
   in_workspace(setClass("RgKept", representation(x = "numeric")))
   expect_true(".__C__RgKept" %in% names(regatta:::globals_of(code())$variables))
+  # A string names a variable where that is a function.
+  naming <- list(eval(quote(function(i) sapply(i, "rg_named")), globalenv()))
+  in_workspace(rg_named <- 1)
+  expect_false("rg_named" %in% names(regatta:::globals_of(naming)$variables))
+  in_workspace(rg_named <- function(i) i)
+  expect_true("rg_named" %in% names(regatta:::globals_of(naming)$variables))
 })
 
 test_that("what has been found for code is not taken for the same code around which an argument is not evaluated yet", {
@@ -355,7 +361,9 @@ test_that("what has been found for code is not taken for the same code around wh
   # df is a function of R's, too, and large enough not to be sent for nothing; rg_k is small.
   assign("df", data.frame(x = numeric(20000)), globalenv())
   assign("rg_k", 3, globalenv())
+  assign("rg_same", eval(quote(function(x) x), globalenv()), globalenv())
   maps <- eval(quote(list(
+    call = function(apply) (function(d) apply(1:2, function(i) NROW(d) * i))(rg_same(df)),
     name = function(apply) (function(d) apply(1:2, function(i) NROW(d) * i))(df),
     arithmetic = function(apply) (function(v) apply(1:2, function(i) v * i))(rg_k + 1),
     factory = function(apply) apply(1:2, (function(d) function(i) NROW(d) * i)(df)),
@@ -391,6 +399,7 @@ test_that("an argument that stays code reaches workers with what it needs, whate
       apply(1:2, function(i) print(structure(i, class = "rg_own")))
     },
     free = function(apply, d) {
+      force(d) # `df` is not sent for its code
       print.rg_own <- function(x, ...) NROW(df)
       apply(1:2, function(i) print(structure(i, class = "rg_own")))
     },
@@ -403,6 +412,10 @@ test_that("an argument that stays code reaches workers with what it needs, whate
     dots = function(apply, ...) {
       text <- "NROW(..1)"
       apply(1:2, function(i) eval(parse(text = text)))
+    },
+    local = function(apply, d) {
+      force(d)
+      apply(list((function(own) y ~ own())(function() NROW(df))), function(f) eval(f[[3L]], environment(f)))
     },
     formula = function(apply, d) apply(list((function(w) y ~ w)(d)), function(f) NROW(eval(f[[3L]], environment(f)))),
     argument = function(apply, d) apply(1:2, function(i, f) NROW(environment(f)$w), f = (function(w) y ~ w)(d))

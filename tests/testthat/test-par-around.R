@@ -339,6 +339,11 @@ test_that("it is found in attributes of data, in code and pairlists that hold fu
       `$.rg_around` <- function(x, name) runif(1)
       record <- structure(list(a = 1), class = "rg_around")
       (function(p) spread(function(i) c(slowly(), p)))(record$a)
+    },
+    handed = function() {
+      `$.rg_around` <- function(x, name) runif(1)
+      record <- structure(list(a = 1), class = "rg_around")
+      (function(...) spread(function(i) c(slowly(), sum(...))))(record$a)
     }
   )
   for (name in names(cases)) expect_true(is_one(cases[[name]]()), label = name)

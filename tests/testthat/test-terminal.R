@@ -173,6 +173,8 @@ test_that("a session that is left with calls in the background leaves no process
     wait_until(length(started_in(terminal)) >= 4L)
     terminal_key(terminal, way)
     wait_until(length(marked_pids(terminal$mark)) == 0L)
+    # It has no environment any more, in which the mark is, a moment before it has ended.
+    wait_until(!terminal$process$is_alive())
     expect_identical(terminal$process$get_exit_status(), 0L)
   }
 })
