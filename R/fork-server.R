@@ -167,11 +167,20 @@ member_main <- function() {
 }
 
 member_step <- function(message) {
-  if (message$verb == "run") {
+  verb <- message$verb # it is waited for here
+  fork_tempdir()
+  if (verb == "run") {
     member_run(message$bytes)
   } else {
     .Call(ffi_fork_member_reply, member_call(message$bytes))
   }
+}
+
+# The workers of a server have its folder of temporary files, and so do all that it makes later: where an element has
+# removed it, it is there again.
+fork_tempdir <- function() {
+  dir <- tempdir()
+  if (!dir.exists(dir)) dir.create(dir, showWarnings = FALSE, recursive = TRUE, mode = "0700")
 }
 
 # What the run needs is known when the worker has it; if it cannot have it, the session is told why.

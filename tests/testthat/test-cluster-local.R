@@ -378,6 +378,26 @@ test_that("what a call has changed in a worker between two maps stays, and the m
   expect_identical(there(), list(NULL, 7, "rg_called", TRUE, FALSE))
 })
 
+test_that("the folder of temporary files is there for the next call, whatever an element has removed", {
+  cl <- local_pool()
+  written <- function(i) {
+    file <- tempfile()
+    writeLines("here", file)
+    readLines(file)
+  }
+  tidied <- par_lapply(1:2, function(i) {
+    unlink(tempdir(), recursive = TRUE)
+    tempdir()
+  }, .on = cl, .control = on_local())
+  expect_false(tempdir() %in% tidied)
+  expect_identical(par_sapply(1:2, written, .on = cl, .control = on_local()), c("here", "here"))
+  unlink(tidied[[1L]], recursive = TRUE)
+  expect_identical(parallel::clusterCall(cl, written, 1L), list("here", "here"))
+  unlink(tidied[[1L]], recursive = TRUE)
+  mode <- function(i) format(file.mode(tempdir()))
+  expect_identical(parallel::clusterCall(local_pool(), mode, 1L), list("700", "700")) # from the same server
+})
+
 test_that("a part of a cluster is one where package parallel is not loaded", {
   part <- fault_run(function() {
     cl <- regatta::cluster_local(2L)

@@ -260,10 +260,11 @@ test_that("a table of methods is listed again when anything in it has changed, a
   expect_changed(assign("print.rg_e", base::sum, envir = table))
 })
 
+# Without the text of this file, which is more than is kept.
+in_workspace <- function(code) eval(parse(text = deparse(substitute(code)), keep.source = FALSE), globalenv())
+
 test_that("what code needs is found anew when anything has changed that it depends on, and else not", {
   local_workspace()
-  # Without the text of this file, which is more than is kept.
-  in_workspace <- function(code) eval(parse(text = deparse(substitute(code)), keep.source = FALSE), globalenv())
   in_workspace({
     rg_k <- 2
     rg_env <- new.env()
@@ -344,14 +345,15 @@ test_that("what code needs is found anew when anything has changed that it depen
   expect_false(is_kept())
   in_workspace(rg_fun <- function(i) i)
   expect_true(is_kept())
-  in_workspace(setClass("RgKept", representation(x = "numeric")))
-  expect_true(".__C__RgKept" %in% names(regatta:::globals_of(code())$variables))
   # A string names a variable where that is a function.
-  naming <- list(eval(quote(function(i) sapply(i, "rg_named")), globalenv()))
+  naming <- list(in_workspace(function(i) sapply(i, "rg_named")))
   in_workspace(rg_named <- 1)
   expect_false("rg_named" %in% names(regatta:::globals_of(naming)$variables))
+  expect_false(is.null(regatta:::the$globals))
   in_workspace(rg_named <- function(i) i)
   expect_true("rg_named" %in% names(regatta:::globals_of(naming)$variables))
+  in_workspace(setClass("RgKept", representation(x = "numeric")))
+  expect_true(".__C__RgKept" %in% names(regatta:::globals_of(code())$variables))
 })
 
 test_that("what has been found for code is not taken for the same code around which an argument is not evaluated yet", {
@@ -361,16 +363,17 @@ test_that("what has been found for code is not taken for the same code around wh
   # df is a function of R's, too, and large enough not to be sent for nothing; rg_k is small.
   assign("df", data.frame(x = numeric(20000)), globalenv())
   assign("rg_k", 3, globalenv())
-  assign("rg_same", eval(quote(function(x) x), globalenv()), globalenv())
-  maps <- eval(quote(list(
+  assign("rg_same", in_workspace(function(x) x), globalenv())
+  maps <- in_workspace(list(
     call = function(apply) (function(d) apply(1:2, function(i) NROW(d) * i))(rg_same(df)),
     name = function(apply) (function(d) apply(1:2, function(i) NROW(d) * i))(df),
     arithmetic = function(apply) (function(v) apply(1:2, function(i) v * i))(rg_k + 1),
     factory = function(apply) apply(1:2, (function(d) function(i) NROW(d) * i)(df)),
     dots = function(apply) apply(1:2, (function(...) function(i) NROW(..1) * i)(df)),
     default = function(apply) (function(x, y = x * rg_k) apply(1:2, function(i) y * i))(2)
-  )), globalenv())
-  here <- function(X, FUN) par_sapply(X, FUN, .on = cluster, .control = par_control(seed = FALSE))
+  ))
+  assign("rg_cluster", cluster, globalenv())
+  here <- in_workspace(function(X, FUN) par_sapply(X, FUN, .on = rg_cluster, .control = par_control(seed = FALSE)))
   for (name in names(maps)) {
     for (call in 1:4) expect_identical(maps[[name]](here), maps[[name]](sapply), label = paste(name, call))
   }
