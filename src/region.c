@@ -16,16 +16,6 @@
 #include "sys-memory.h"
 #include "sys-random.h"
 
-/* "regatta1", read as a number: the format of the header. */
-static const uint64_t MAGIC = 0x3161747461676572u;
-
-typedef struct {
-  uint64_t magic;
-  uint64_t tag;
-  int64_t size;
-  int64_t frozen;
-} region_header;
-
 static rg_region *regions;
 static int64_t bytes;
 
@@ -125,7 +115,7 @@ static int open_file(rg_region *region, const char *label) {
 
 /* The size has been reached: from now on the header tells the truth. */
 static int close_size(rg_region *region, int frozen) {
-  region_header header = {MAGIC, region->key.tag, region->key.size, frozen};
+  rg_region_header header = {RG_REGION_MAGIC, region->key.tag, region->key.size, frozen};
   if (rg_fd_pwrite_all(own_fd(region), &header, sizeof header, 0) < 0 ||
       rg_fd_resize(own_fd(region), page_size() + region->key.size) < 0) {
     return -1;
@@ -211,7 +201,7 @@ static rg_region *find_region(const rg_region_key *key) {
 static rg_region_status open_key(const rg_region_key *key, int writable, rg_region *region) {
   char path[64];
   struct stat status;
-  region_header header;
+  rg_region_header header;
   snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)key->pid, (long long)key->fd);
   if (stat(path, &status) < 0) {
     return errno == ENOENT ? RG_REGION_GONE : RG_REGION_SYSTEM;
@@ -225,7 +215,7 @@ static rg_region_status open_key(const rg_region_key *key, int writable, rg_regi
   if (fstat(region->fd, &status) < 0) return RG_REGION_SYSTEM;
   int same = (uint64_t)status.st_dev == key->device && (uint64_t)status.st_ino == key->inode;
   if (!same || pread(region->fd, &header, sizeof header, 0) != (ssize_t)sizeof header ||
-      header.magic != MAGIC || header.tag != key->tag || header.size != key->size ||
+      header.magic != RG_REGION_MAGIC || header.tag != key->tag || header.size != key->size ||
       key->size <= 0 || status.st_size < page_size() + key->size ||
       !rg_fd_is_sealed(region->fd, header.frozen ? RG_FD_SEAL_SIZE | RG_FD_SEAL_WRITE
                                                  : RG_FD_SEAL_SIZE) ||

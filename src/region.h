@@ -25,6 +25,16 @@ typedef struct {
   int64_t size;  /* of the data, in bytes */
 } rg_region_key;
 
+/* "regatta1", read as a number: the format of the header. */
+#define RG_REGION_MAGIC UINT64_C(0x3161747461676572)
+
+typedef struct {
+  uint64_t magic;
+  uint64_t tag;
+  int64_t size;
+  int64_t frozen;
+} rg_region_header;
+
 typedef struct rg_region {
   rg_region_key key;
   pid_t owner; /* the process that made it, or through which this one attached */

@@ -20,13 +20,6 @@
  *   encodings  1 byte for each: see src/string-encoding.h
  *   text
  */
-typedef struct {
-  uint64_t magic;
-  int64_t length, distinct, text; /* elements, strings, bytes */
-  int64_t indexed;
-} string_header;
-
-static const uint64_t MAGIC = 0x3173676e69727473u; /* "strings1" */
 enum { PARTS = 5 };
 
 static R_altrep_class_t class_string;
@@ -37,7 +30,7 @@ typedef struct {
   int64_t numbers, ends, encodings, text, size; /* offsets, and all together */
 } layout;
 
-static layout layout_of(const string_header *header) {
+static layout layout_of(const rg_string_header *header) {
   layout at;
   at.numbers = (int64_t)sizeof *header;
   at.ends = at.numbers + (header->indexed ? padded(4 * header->length) : 0);
@@ -111,7 +104,7 @@ static rg_string_index_status index_all(packing *pack, const uintptr_t *keys, in
 }
 
 /* The distinct strings in pieces[2 .. 4]; header->distinct says how many. */
-static void pack_text(packing *pack, const SEXP *strings, string_header *header,
+static void pack_text(packing *pack, const SEXP *strings, rg_string_header *header,
                       rg_piece pieces[PARTS]) {
   int64_t d = header->distinct;
   uint64_t *ends = pack->ends = allocate(8 * d + 8);
@@ -141,7 +134,7 @@ SEXP rg_shm_string_store(SEXP x, SEXP (*store)(SEXP x, const rg_piece *pieces, i
                          void *data) {
   int64_t n = XLENGTH(x);
   const SEXP *strings = STRING_PTR_RO(x);
-  string_header header = {MAGIC, n, n, 0, 0};
+  rg_string_header header = {RG_STRING_MAGIC, n, n, 0, 0};
   /* R owns the rest: what follows may be left by a jump. */
   SEXP owner = PROTECT(R_MakeExternalPtr(NULL, R_NilValue, R_NilValue));
   R_RegisterCFinalizer(owner, packing_finalize);
@@ -190,11 +183,11 @@ static void fail_damaged(void) { Rf_error("a character vector in shared memory i
 
 /* The `length` strings that stand in the `size` bytes at `data`; an R error if there are none. */
 static content content_at(const void *data, int64_t size, R_xlen_t length) {
-  string_header header;
+  rg_string_header header;
   if (size < (int64_t)sizeof header) fail_damaged();
   memcpy(&header, data, sizeof header);
   const int64_t most = size; /* no part is larger */
-  if (header.magic != MAGIC || header.length != length || header.length < 0 ||
+  if (header.magic != RG_STRING_MAGIC || header.length != length || header.length < 0 ||
       header.length / 2 > most || header.distinct < 0 || header.distinct > most ||
       header.text < 0 || header.text > most ||
       (!header.indexed && header.distinct != header.length)) {
@@ -385,7 +378,7 @@ static SEXP string_Serialized_state(SEXP x) {
 
 static int64_t least_bytes(SEXPTYPE type, R_xlen_t length) {
   (void)length;
-  return type == STRSXP ? (int64_t)sizeof(string_header) : -1;
+  return type == STRSXP ? (int64_t)sizeof(rg_string_header) : -1;
 }
 
 static SEXP open_string(SEXP pointer, SEXPTYPE type) {

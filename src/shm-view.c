@@ -10,18 +10,6 @@
 #include "sys-map.h"
 #include "sys-memory.h"
 
-typedef enum { HANDLE_ARENA = 0x41484752, HANDLE_REGION = 0x52484752 } handle_form;
-
-/* What a serialised shared vector consists of. */
-typedef struct {
-  uint32_t form; /* handle_form */
-  int32_t type;
-  int64_t length;
-  int64_t offset, size; /* of the span */
-  int64_t live; /* rg_live */
-  rg_region_key key; /* of an arena only the tag */
-} rg_handle;
-
 static rg_arena *context_arena;
 static int context_run;
 static rg_copy context_copy;
@@ -215,7 +203,7 @@ static SEXP handle_raw(const rg_handle *handle) {
 }
 
 SEXP rg_shm_view_span_handle(rg_span span, SEXPTYPE type, R_xlen_t length) {
-  rg_handle handle = {.form = HANDLE_ARENA,
+  rg_handle handle = {.form = RG_HANDLE_ARENA,
                       .type = (int32_t)type,
                       .length = length,
                       .offset = span.offset,
@@ -257,7 +245,7 @@ SEXP rg_shm_view_handle(SEXP pointer, SEXPTYPE type) {
     return context_arena ? rg_shm_view_span_handle(view->block->span, type, view->length) : NULL;
   }
   if (!goes_to_reader(pointer) || (view->live != RG_LIVE_NOT && is_wrapped_plain(pointer))) return NULL;
-  rg_handle handle = {.form = HANDLE_REGION,
+  rg_handle handle = {.form = RG_HANDLE_REGION,
                       .type = (int32_t)type,
                       .length = view->length,
                       .offset = view->offset,
@@ -383,9 +371,9 @@ static SEXP resolve_region(const rg_handle *handle, const rg_shm_view_maker *mak
 SEXP rg_shm_view_resolve(SEXP state, const rg_shm_view_maker *maker) {
   rg_handle handle = handle_of(state);
   switch (handle.form) {
-  case HANDLE_ARENA:
+  case RG_HANDLE_ARENA:
     return resolve_arena(&handle, maker);
-  case HANDLE_REGION:
+  case RG_HANDLE_REGION:
     return resolve_region(&handle, maker);
   default:
     Rf_error("the handle of a shared vector is damaged: there is no form %u", handle.form);

@@ -5,6 +5,7 @@
 
 #include "arena-block.h"
 #include "region.h"
+#include "shm-bytes.h"
 #include "shm-wrapper.h"
 
 /*
@@ -45,16 +46,6 @@ typedef enum {
   RG_VIEW_LIVE,
   RG_VIEW_LOOK
 } rg_view_state;
-
-/* What is written in place by all who have it. Part of the handle. */
-typedef enum {
-  RG_LIVE_NOT = 0,
-  RG_LIVE_ARRAY,
-  RG_LIVE_LOCK,
-  RG_LIVE_COUNTER,
-  RG_LIVE_SLOTS,
-  RG_LIVE_KINDS
-} rg_live;
 
 /* The class of R objects of a kind, RG_LIVE_NOT excluded. */
 const char *rg_live_class(rg_live kind);

@@ -67,7 +67,7 @@ mirror() {
 packages() {
   printf '%s\n' r-base-core r-base-dev libhdf5-dev libdeflate-dev libsodium-dev python3-h5py procps
   Rscript --vanilla tools/setup.R wanted test | tr '[:upper:]' '[:lower:]' |
-    awk '$1 !~ /^(grdevices|graphics|methods|parallel|stats|tools|utils)$/ { print "r-cran-" $1 }' | sort -u
+    awk '$1 !~ /^(compiler|grdevices|graphics|methods|parallel|stats|tools|utils)$/ { print "r-cran-" $1 }' | sort -u
 }
 
 # What is to be had of the packages $@ is installed; the rest is named.

@@ -1,6 +1,6 @@
-# The help pages as HTML in .build/docs/, and what docs/ARCHITECTURE.md has between marks: the table of
-# floors from tools/floors.csv, which is also what the test of the floors reads, and the tables of
-# shared structures as the compiler lays them out.
+# The help pages as HTML in .build/docs/, and what docs/ has between marks: in ARCHITECTURE.md the table of
+# floors from tools/floors.csv, which is also what the test of the floors reads, and there and in
+# SHARED-MEMORY.md the tables of shared structures as the compiler lays them out.
 #   Rscript tools/docs.R           writes them
 #   Rscript tools/docs.R --check   fails if a table is not what would be written
 
@@ -22,13 +22,13 @@ floor_table <- function(floors) {
   c("| floor | files of `R/` | files of `src/` |", "|---|---|---|", unlist(rows))
 }
 
-layout_tables <- function(folder = file.path(".build", "docs")) {
+layout_tables <- function(document, folder = file.path(".build", "docs")) {
   dir.create(folder, recursive = TRUE, showWarnings = FALSE)
   program <- file.path(folder, "layout")
   status <- system2("make", c("-s", "-C", "tests/c", shQuote(paste0("OUT=", normalizePath(folder))),
     shQuote(file.path(normalizePath(folder), "layout"))))
   if (status != 0L) stop("tests/c/layout.c cannot be compiled", call. = FALSE)
-  tables <- system2(program, stdout = TRUE)
+  tables <- system2(program, document, stdout = TRUE)
   if (!is.null(attr(tables, "status"))) stop("tests/c/layout.c says no more", call. = FALSE)
   tables[seq_len(max(which(nzchar(tables))))]
 }
@@ -46,7 +46,8 @@ with_table <- function(path, name, table) {
   c(lines[seq_len(from)], table, lines[to:length(lines)])
 }
 
-renew_table <- function(name, table, check, path = "docs/ARCHITECTURE.md") {
+renew_table <- function(name, table, check, document = "ARCHITECTURE") {
+  path <- file.path("docs", paste0(document, ".md"))
   new <- with_table(path, name, table)
   if (!check) {
     writeLines(new, path, useBytes = TRUE)
@@ -72,5 +73,7 @@ write_help <- function(folder = file.path(".build", "docs")) {
 check <- "--check" %in% commandArgs(TRUE)
 floors <- utils::read.csv("tools/floors.csv", stringsAsFactors = FALSE)
 renew_table("floors", floor_table(floors), check)
-renew_table("layout", layout_tables(), check)
+for (document in c("ARCHITECTURE", "SHARED-MEMORY")) {
+  renew_table("layout", layout_tables(document), check, document)
+}
 if (!check) write_help()

@@ -1,15 +1,28 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "arena.h"
 #include "control.h"
 #include "frame.h"
 #include "handshake.h"
 #include "link.h"
+#include "log.h"
+#include "shm-bytes.h"
 
-/* Prints the tables of shared structures that docs/ARCHITECTURE.md has, with the offsets that the
-   compiler says. A member that is missing here leaves a gap, and a gap is an error. */
+/* ./layout DOCUMENT: prints the tables of shared structures that docs/DOCUMENT.md has, with the offsets that the
+   compiler says. A member that is missing here leaves a gap, and a gap is an error. The numbers that the words
+   tell of are asserted. */
+
+_Static_assert(RG_RECORD_SKIP == 0 && RG_RECORD_VALUE == 1 && RG_RECORD_ERROR == 2 && RG_RECORD_CONDITION == 3 &&
+                   RG_RECORD_SUPPRESSED == 4 && RG_RECORD_OUTPUT == 5 && RG_RECORD_LAST == 5,
+               "types of records");
+_Static_assert(RG_RECORD_STORED == 1 && RG_RECORD_PART == 2, "flags of records");
+_Static_assert(RG_LEFT == 1 && RG_LEFT_ALONE == 2 && RG_LEFT_FINISHED == 3, "how a worker leaves a run");
+_Static_assert(RG_LIVE_NOT == 0 && RG_LIVE_ARRAY == 1 && RG_LIVE_LOCK == 2 && RG_LIVE_COUNTER == 3 &&
+                   RG_LIVE_SLOTS == 4 && RG_LIVE_KINDS == 5,
+               "what is written in place");
 
 typedef struct {
   size_t offset, size;
@@ -54,7 +67,7 @@ static void close_table(size_t size) {
     close_table(sizeof(type));                                                 \
   } while (0)
 
-int main(void) {
+static void print_architecture(void) {
   TABLE(rg_control_shared, "what all of a run share",
         FIELD(rg_control_shared, active, "slots at and above this number claim nothing more",
               "parent"),
@@ -146,5 +159,57 @@ int main(void) {
   TABLE(rg_handshake_verdict, "the third",
         FIELD(rg_handshake_verdict, magic, "`rgsess1`, 0", "session"),
         FIELD(rg_handshake_verdict, proof, "the same with `regatta session`", "session"));
+  TABLE(rg_log_header, "stands before each record of a log; its payload follows",
+        FIELD(rg_log_header, mark, "`rgtlog1` and a line feed", "who has the lock of the log"),
+        FIELD(rg_log_header, offset, "where in the file this header stands", "likewise"),
+        FIELD(rg_log_header, size, "bytes of the payload", "likewise"),
+        FIELD(rg_log_header, key, "by which the record is found", "likewise"),
+        FIELD(rg_log_header, index, "element, from 1; 0: of none", "likewise"),
+        FIELD(rg_log_header, type, "what the payload is; not 0", "likewise"),
+        FIELD(rg_log_header, payload_sum, "checksum of the payload", "likewise"),
+        FIELD(rg_log_header, header_sum, "checksum of all other members", "likewise"),
+        FIELD(rg_log_header, unused, "0", "likewise"));
+}
+
+static void print_shared_memory(void) {
+  TABLE(rg_region_header, "the first of a region's pages begins with it",
+        FIELD(rg_region_header, magic, "`regatta1`", "who makes the region"),
+        FIELD(rg_region_header, tag, "tag, random", "likewise"),
+        FIELD(rg_region_header, size, "size of the data in bytes", "likewise"),
+        FIELD(rg_region_header, frozen, "1: frozen; 0: an array, a lock or a counter", "likewise"));
+  TABLE(rg_string_header, "a character vector begins with it",
+        FIELD(rg_string_header, magic, "`strings1`", "who shares the vector"),
+        FIELD(rg_string_header, length, "elements, n", "likewise"),
+        FIELD(rg_string_header, distinct, "distinct strings, d", "likewise"),
+        FIELD(rg_string_header, text, "bytes of text", "likewise"),
+        FIELD(rg_string_header, indexed, "1: there are numbers; 0: d = n, and element i is string i", "likewise"));
+  TABLE(rg_handle, "what R's serialisation has as the state of a shared vector",
+        FIELD(rg_handle, form, "`RGHA`: in the arena; `RGHR`: in a region", "sender"),
+        FIELD(rg_handle, type, "R's type", "sender"),
+        FIELD(rg_handle, length, "number of elements", "sender"),
+        FIELD(rg_handle, offset, "offset of the part in arena or data, a multiple of the page size", "sender"),
+        FIELD(rg_handle, size, "size of the part in bytes", "sender"),
+        FIELD(rg_handle, live,
+              "what is written in place, 0: nothing, 1: an array, 2: a lock, 3: a counter, 4: what the nodes of a cluster do",
+              "sender"),
+        FIELD(rg_handle, key.pid, "process that has the region", "sender"),
+        FIELD(rg_handle, key.fd, "its descriptor", "sender"),
+        FIELD(rg_handle, key.device, "device of the file", "sender"),
+        FIELD(rg_handle, key.inode, "inode of the file", "sender"),
+        FIELD(rg_handle, key.tag, "tag of region or arena", "sender"),
+        FIELD(rg_handle, key.host, "boot of the machine: FNV-1a of `/proc/sys/kernel/random/boot_id`", "sender"),
+        FIELD(rg_handle, key.size, "size of the region's data in bytes", "sender"));
+}
+
+int main(int count, char **arguments) {
+  const char *document = count == 2 ? arguments[1] : "";
+  if (strcmp(document, "ARCHITECTURE") == 0) {
+    print_architecture();
+  } else if (strcmp(document, "SHARED-MEMORY") == 0) {
+    print_shared_memory();
+  } else {
+    fprintf(stderr, "layout: it has no tables of \"%s\"\n", document);
+    return 2;
+  }
   return 0;
 }
