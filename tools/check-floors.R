@@ -143,7 +143,7 @@ check_r <- function(root, floors) {
 
 # The driver and the verbs know workers, and no kind of them: another kind is no line there. Names of
 # arguments that the drop-in shares with its model are no matter of ours.
-kinds_of_workers <- "fork|cluster|ssh|slurm"
+kinds_of_workers <- "fork|cluster|ssh|slurm|psock|snow|mirai|\\bmpi\\b|\\bpools?\\b|\\bagents?\\b"
 foreign_names <- "mc.force.fork"
 floors_without_kinds <- c(4L, 5L)
 makers_of_places <- "^cluster-" # what `.on` is given is made by functions that say what it is

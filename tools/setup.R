@@ -3,7 +3,8 @@
 #   setup.R closure GOAL   the same, with all that those depend on
 #   setup.R wanted GOAL    all of them, there or not
 #   setup.R install GOAL   installs them from the configured repositories into the tree's library
-# Goals: run, demo, test, peers, bench, site. Peers, and those of a benchmark or the site, may stay missing; all else may not.
+# Goals: run, demo, test, peers, bench, site. Peers, those of a benchmark or the site, and Config/Needs/test may stay
+# missing; all else may not.
 
 # "a, b (>= 1.2)" -> c(a = "0", b = "1.2")
 parse_field <- function(text) {
@@ -32,7 +33,7 @@ wanted_packages <- function(goal) {
   fields <- switch(goal,
     run = strong,
     demo = c(strong, "Config/Needs/demo"),
-    test = c(strong, "Suggests", "Config/Needs/demo"),
+    test = c(strong, "Suggests", "Config/Needs/demo", "Config/Needs/test"),
     peers = c(strong, "Suggests", "Enhances"),
     bench = c(strong, "Suggests", "Config/Needs/bench"),
     site = c(strong, "Suggests", "Config/Needs/website"),
@@ -47,6 +48,15 @@ wanted_packages <- function(goal) {
     wanted <- c(wanted, unlist(more))
   }
   wanted[!duplicated(names(wanted))]
+}
+
+# What of these may stay missing.
+spared_packages <- function(goal) {
+  if (goal %in% c("bench", "peers", "site")) {
+    names(wanted_packages(goal))
+  } else {
+    names(parse_fields(read_description("DESCRIPTION"), "Config/Needs/test"))
+  }
 }
 
 is_satisfied <- function(name, version, installed) {
@@ -111,7 +121,7 @@ install_from_repository <- function(goal, packages, available) {
   if (nrow(available) == 0L) {
     text <- paste0(text, ". No list of packages could be read from ", toString(getOption("repos")))
   }
-  if (!goal %in% c("bench", "peers", "site")) stop(text, call. = FALSE)
+  if (!all(still %in% spared_packages(goal))) stop(text, call. = FALSE)
   message(text, ". What needs these is skipped by name.")
 }
 

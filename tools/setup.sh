@@ -118,8 +118,8 @@ case $goal in
     ;;
 esac
 if [ "$goal" = test ] && apt_here; then need_file /usr/lib/python3/dist-packages/h5py python3-h5py; fi
-# Hosts for tests: reached by ssh, brought by a Slurm of this machine, on links that can be cut or made slow. Without
-# them these tests are skipped by name.
+# Hosts for tests: reached by ssh, brought by a Slurm of this machine, on links that can be cut or made slow, and nodes
+# of MPI. Without them these tests are skipped by name.
 need_hosts() {
   local packages=()
   [ -e /usr/sbin/sshd ] || packages+=(openssh-server)
@@ -127,6 +127,7 @@ need_hosts() {
   [ -e /etc/munge/munge.key ] || packages+=(munge)
   command -v iptables >/dev/null || packages+=(iptables)
   command -v ip >/dev/null && command -v tc >/dev/null || packages+=(iproute2)
+  if debian_r && [ ! -e /usr/lib/R/site-library/Rmpi ]; then packages+=(r-cran-rmpi r-cran-snow openmpi-bin); fi
   if [ "${#packages[@]}" -gt 0 ]; then
     apt_update
     (apt_install "${packages[@]}") || say "going on without: tests that need them will be skipped"

@@ -93,13 +93,15 @@ test_that("a kind of worker that the driver or a verb names is found, comments a
   root <- miniature(list(
     "R/driver.R" = c("# forked workers", "drive <- function(on) if (inherits(on, \"cluster\")) 1"),
     "R/par-lapply.R" = "par_lapply <- function(X) is_forked(X)",
+    "R/par-call.R" = "par_call <- function(on) if (on$kind == \"pool\") spoolers + 1",
     "R/mclapply.R" = "mclapply <- function(mc.force.fork, ...) mc.force.fork[1, ]",
     "R/executor-fork.R" = "executor_fork <- function(plan) list(kind = \"fork\")"
   ))
   found <- checker()$check_floors(root)
-  expect_length(found, 2L)
+  expect_length(found, 3L)
   expect_match(found[[1]], "driver.R \\(floor 4\\) names a kind of worker: cluster")
-  expect_match(found[[2]], "par-lapply.R \\(floor 5\\) names a kind of worker: is_forked")
+  expect_match(found[[2]], "par-call.R \\(floor 5\\) names a kind of worker: pool")
+  expect_match(found[[3]], "par-lapply.R \\(floor 5\\) names a kind of worker: is_forked")
 })
 
 test_that("nothing is left behind", {

@@ -88,6 +88,43 @@ test_that("all verbs give on daemons of mirai what they give on forked workers",
   expect_same(got, "mirai")
 })
 
+test_that("all verbs give on nodes of snow what they give on forked workers", {
+  if (system.file(package = "snow") == "") skip("no snow")
+  got <- fault_run(function(every_verb) {
+    cluster <- snow::makeSOCKcluster(c("localhost", "localhost"))
+    on.exit(snow::stopCluster(cluster))
+    every_verb(cluster)
+  }, list(every_verb = every_verb))$value
+  expect_same(got, "makeSOCKcluster of snow")
+})
+
+# Open MPI refuses to run as root and to start more than there are cores, if it is not asked to.
+test_that("all verbs give on nodes of MPI what they give on forked workers", {
+  for (package in c("snow", "Rmpi")) if (system.file(package = package) == "") skip(paste("no", package))
+  skip_unless_command("orted")
+  # Rmpi looks for a name that comes with the files for developers.
+  libraries <- withr::local_tempdir("mpi-")
+  found <- Sys.glob(c("/usr/lib/*/libmpi.so*", "/usr/lib64/openmpi/lib/libmpi.so*"))
+  if (length(found) > 0L) file.symlink(found[[1L]], file.path(libraries, "libmpi.so"))
+  session <- local_session(function(every_verb) {
+    cluster <- parallel::makeCluster(2, type = "MPI")
+    cat("ready", length(unique(parallel::clusterCall(cluster, Sys.getpid))), "\n")
+    saveRDS(every_verb(cluster), "verbs.part")
+    file.rename("verbs.part", "verbs.rds")
+    Sys.sleep(600) # MPI may not end by itself
+  }, list(every_verb = every_verb), env = c(
+    LD_LIBRARY_PATH = paste(c(libraries, Sys.getenv("LD_LIBRARY_PATH")), collapse = ":"),
+    OMPI_ALLOW_RUN_AS_ROOT = "1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = "1", OMPI_MCA_rmaps_base_oversubscribe = "1",
+    OMPI_MCA_btl = "self,tcp", OMPI_MCA_plm_rsh_agent = "/bin/false"
+  ))
+  is_ready <- tryCatch(fault_wait_line(session, "^ready 2"), error = function(e) FALSE)
+  if (!is_ready) skip("MPI does not start here")
+  at <- file.path(session$dir, "verbs.rds")
+  wait_until(file.exists(at) || !session$process$is_alive(), 120)
+  if (!file.exists(at)) stop(fault_story(session))
+  expect_same(readRDS(at), "MPI")
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
