@@ -14,7 +14,7 @@ small_loops <- c("empty loop, 10,000", "10 falling units, 40 us")
 # What the cells show, the file of core/ it is in, and what stands there: in its place what does without.
 without <- function(cells, file, ...) list(cells = cells, file = file, changes = c(...))
 mechanisms <- list(
-  "memory of tasks that goes round" = without(tasks, "task-memory.hpp",
+  "memory of tasks that goes round" = without(tasks, "free-list.hpp",
     "if (taking_.try_lock()) {" = "if (false) {",
     "if (!first_) last_ = block;" = "if (true) return free(block);"),
   "tasks fetched in batches of 32" = without(tasks, "task.hpp", "places = 32;" = "places = 1;"),
@@ -22,19 +22,19 @@ mechanisms <- list(
   "loops over within 0.7 us left to their callers" = without("empty loop, 100", "slot.hpp",
     "ripe_us = 0.7;" = "ripe_us = 0.0;"),
   "loops just left not joined again at once" = without(loops, "pool-loops.hpp",
-    "if (me.left.is(&gate, *word) && process_.us_since(me.left.when) < spin_us) continue;" = ""),
-  "a search of 60 us before a helper sleeps" = without(small_loops, "slot.hpp",
+    "if (me.left.is(&rundown, *word) && process_.us_since(me.left.when) < spin_us) continue;" = ""),
+  "a search of 60 us before a worker sleeps" = without(small_loops, "slot.hpp",
     "spin_us = 60.0;" = "spin_us = 0.0;"),
-  "a helper called at once by a loop that was worth it before" = without(
+  "a worker called at once by a loop that was worth it before" = without(
     "10 falling units, 400 us, threads asleep", "pool-loops.hpp",
     "if (is_enough(units - 1, usual)) {" = "if (false) {"),
   "a sleeper that looks for loops" = without("empty loop, 1,000, threads asleep", "slot.hpp",
-    "watch_until_us = 1e6;" = "watch_until_us = 0.0;"),
+    "search_until_us = 1e6;" = "search_until_us = 0.0;"),
   "nothing stolen that takes less than 0.3 us" = without(small_loops, "loop.hpp",
     "> 0.3 * loop_.process.ticks_per_us" = "> 0.0 * loop_.process.ticks_per_us"),
-  "stretches of 2 us" = without(loops, "loop.hpp", "piece_us = 2.0;" = "piece_us = 0.1;"),
-  "stealing from a stretch that turns out dear" = without("1,057 units of nothing, then 60 of 1 ms",
-    "loop.hpp", "dear_us = 10.0 * piece_us;" = "dear_us = 1e9 * piece_us;"),
+  "chunks of 2 us" = without(loops, "loop.hpp", "chunk_us = 2.0;" = "chunk_us = 0.1;"),
+  "stealing from a chunk that turns out dear" = without("1,057 units of nothing, then 60 of 1 ms",
+    "loop.hpp", "dear_us = 10.0 * chunk_us;" = "dear_us = 1e9 * chunk_us;"),
   "a barrier on all threads for that" = without("units of nothing, one of 30 ms, 60 of 1 ms", "range.hpp",
     "const bool fences = dear && can_fence_all();" = "const bool fences = false;")
 )

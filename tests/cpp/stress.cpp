@@ -197,12 +197,13 @@ int run_case(const Case& one) {
 int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 200;
   const unsigned seed = argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : 1;
+  const std::size_t threads = argc > 3 ? static_cast<std::size_t>(std::atoi(argv[3])) : 4;
   alarm(1200);
   struct sigaction action = {};
   action.sa_handler = note_interrupt;
   sigaction(SIGINT, &action, nullptr);
   regatta::set_host(regatta::Host{interrupted, post_again, swallow, nullptr});
-  regatta::set_default_threads(4);
+  regatta::set_default_threads(threads);
 
   std::mt19937 random(seed);
   long ended[2] = {0, 0};

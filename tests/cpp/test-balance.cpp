@@ -61,7 +61,7 @@ TEST(a_range_gives_each_unit_once) {
   CHECK(range.claim(14) && !range.claim(15));
 }
 
-TEST(a_running_stretch_is_stolen_from_without_losing_a_unit) {
+TEST(a_running_chunk_is_stolen_from_without_losing_a_unit) {
   using namespace regatta::detail;
   const Unit units = 40000;
   std::unique_ptr<std::atomic<int>[]> runs(new std::atomic<int>[units]);
@@ -92,7 +92,7 @@ TEST(a_running_stretch_is_stolen_from_without_losing_a_unit) {
         Unit next = at;
         while (range.claim(++next)) {
           ++runs[next - 1];
-          // In the middle of a stretch, on a machine that is busy.
+          // In the middle of a chunk, on a machine that is busy.
           if (next % 700 == 0) std::this_thread::yield();
         }
         at = next - 1;

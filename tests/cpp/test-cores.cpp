@@ -59,7 +59,7 @@ TEST(r_cmd_check_allows_two) {
 
 TEST(idle_threads_use_no_cpu) {
   regatta::parallelFor(0, 1000000, [](int i) { __asm__ volatile("" : : "r"(i)); });
-  // After the last loop a helper spins and watches for a while, less and less often.
+  // After the last loop a worker spins and watches for a while, less and less often.
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   timespec before, after;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);

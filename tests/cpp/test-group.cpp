@@ -37,7 +37,7 @@ void stay_on_one_processor() {
 
 }  // namespace
 
-// A thread that pushes stands still between the two halves of TaskQueue::add(), where a thread of
+// A thread that pushes stands still between the two halves of MpscQueue::add(), where a thread of
 // real-time priority on the same processor finds a queue of which nothing can be taken. The system ends
 // the program if that one goes on for half a second of processor time without letting go.
 PROGRAM(pushes_beside_a_thread_of_real_time_priority) {
@@ -50,7 +50,7 @@ PROGRAM(pushes_beside_a_thread_of_real_time_priority) {
   detail::Pool& pool = *new detail::Pool(detail::process(), 1, 1, false);
   detail::Group& group = *new detail::Group(detail::process(), pool, nullptr);
   const auto task = [&](std::function<void()> call) {
-    detail::Task* const made = detail::make_task(std::move(call), pool.task_memory());
+    detail::Task* const made = detail::make_task(std::move(call), pool.free_list());
     made->group = &group;
     return made;
   };

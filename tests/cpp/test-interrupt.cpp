@@ -95,7 +95,7 @@ TEST(interrupt_while_only_helpers_work) {
   const std::thread::id self = std::this_thread::get_id();
   interrupt_during(begun, [&] {
     regatta::parallelFor(0, 2, [&](int) {
-      // The caller has nothing left to do; the helper's body looks for interrupts itself.
+      // The caller has nothing left to do; the worker's body looks for interrupts itself.
       if (std::this_thread::get_id() == self) {
         check::wait_until([&] { return begun.load(); });
         return;
@@ -131,6 +131,33 @@ TEST(interrupt_in_pools) {
     for (int i = 0; i < 20000; ++i) regatta::push(task);
     regatta::wait();
   });
+}
+
+// Where tasks that wait stand on top of each other so deep that another thread runs what is below, the
+// main thread waits for that thread, and asks its host all the same.
+TEST(interrupt_below_many_waits) {
+  fake_host::interrupt = false;
+  regatta::ThreadPool pool(0);
+  std::atomic<bool> heard(false);
+  std::function<void()> next = [&] {
+    if (regatta::onMainThread()) {
+      pool.push(next);
+      pool.wait();
+    } else {
+      fake_host::interrupt = true;
+      heard = check::wait_until([] { return regatta::isInterrupted(); });
+    }
+  };
+  bool interrupted = false;
+  try {
+    pool.push(next);
+    pool.wait();
+  } catch (const regatta::UserInterruptException&) {
+    interrupted = true;
+  }
+  CHECK(heard.load());
+  CHECK(interrupted);
+  fake_host::interrupt = false;
 }
 
 TEST(interrupt_in_threads) {

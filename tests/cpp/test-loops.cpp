@@ -187,7 +187,7 @@ TEST(small_loops_stay_in_the_caller) {
   for (int round = 0; round < 100; ++round) {
     regatta::parallelFor(0, 50, [&](int) { elsewhere += std::this_thread::get_id() != self; });
   }
-  // A helper may look at a loop while the system lets its caller wait, so not always zero.
+  // A worker may look at a loop while the system lets its caller wait, so not always zero.
   CHECK(elsewhere.load() < 2500);
 }
 

@@ -1,5 +1,5 @@
 /* How threads of the C++ pool sleep and are woken: EventCount in
-   inst/include/regatta/core/event-count.hpp, Pool::push() and Pool::rest().
+   inst/include/regatta/core/event-count.hpp, Pool::push() and Pool::park().
 
    Assumed: the operations on the state, and the stores and loads of the work around them, take place
    in one order for all (they are seq_cst); the condition variable wakes no one without cause. Left

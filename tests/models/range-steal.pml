@@ -1,11 +1,11 @@
-/* How a thread takes units from one that is in a long stretch: StealableRange in
+/* How a thread takes units from one that is in a long chunk: StealableRange in
    inst/include/regatta/core/range.hpp, claim(), take() and steal(true).
 
    Assumed: a core keeps its stores back for some time, in their order, and its loads overtake them
    (as on x86; no weaker order is looked at); the lock makes its owner's stores seen; membarrier()
    makes the owner's stores seen that it has made before. The body of a unit is one step.
 
-   Shown: one owner with four units, planned as one stretch, and one thief who comes at any time, twice
+   Shown: one owner with four units, planned as one chunk, and one thief who comes at any time, twice
    if it likes: every unit is begun once. */
 
 #define UNITS 4

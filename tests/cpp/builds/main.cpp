@@ -103,6 +103,24 @@ void try_pair(const Loaded& outer, const Loaded& inner, int threads) {
   check(state.most >= 1 && state.most <= threads, "no more threads than cores are at work");
 }
 
+// Tasks of two parts at the same time: what one's have thrown, and that they were cancelled, is nothing
+// to the other.
+void try_beside(const Loaded& one, const Loaded& other) {
+  doing = one.name + " beside " + other.name;
+  Inner state = {one.part, failed, {0}, {0}, {0}};
+  one.part->push(20, fail_inside, &state);
+  check(other.part->tasks(100, count, &state) == complete, "failures leave another's tasks alone");
+  check(state.count == 100, "tasks beside those that fail are complete");
+  check(one.part->wait() == failed, "the failure is where it belongs");
+  state.count = 0;
+  one.part->push(20, hold_core, &state);
+  other.part->push(100, count, &state);
+  one.part->cancel();
+  check(other.part->wait() == complete, "a cancellation leaves another's tasks alone");
+  check(state.count == 100, "tasks beside those that are cancelled are complete");
+  check(one.part->wait() == complete, "tasks that were cancelled are waited for");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -127,6 +145,7 @@ int main(int argc, char** argv) {
       const bool same = std::strcmp(one.part->abi, other.part->abi) == 0;
       check((one.part->process() == other.part->process()) == same, "they share as their ABI says");
       try_pair(one, other, threads);
+      if (one.part != other.part) try_beside(one, other);
     }
   }
   std::printf("%ld checks of %zu builds, %ld failed\n", passed + failures, loaded.size(), failures);

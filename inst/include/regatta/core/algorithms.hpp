@@ -32,7 +32,7 @@ struct Blocks {
 // One value per element that several threads write at once: a std::vector<bool> packs them into
 // shared words, and neighbours in one cache line slow each other down.
 template <class T>
-struct Apart {
+struct Padded {
   T value;
   Padding apart;
 };
@@ -133,8 +133,8 @@ void parallelScan(In first, In last, Out out, const T& init, Combine&& combine,
                   std::size_t nThreads = defaultThreads()) {
   using Difference = typename std::iterator_traits<In>::difference_type;
   const detail::Blocks blocks(static_cast<std::uint64_t>(std::distance(first, last)));
-  std::vector<detail::Apart<T>> before(static_cast<std::size_t>(blocks.number),
-                                       detail::Apart<T>{init, detail::Padding()});
+  std::vector<detail::Padded<T>> before(static_cast<std::size_t>(blocks.number),
+                                       detail::Padded<T>{init, detail::Padding()});
   parallelFor(std::uint64_t(0), blocks.number, [&](std::uint64_t block) {
     T sum = init;
     for (std::uint64_t i = blocks.first(block); i < blocks.last(block); ++i) {
@@ -143,7 +143,7 @@ void parallelScan(In first, In last, Out out, const T& init, Combine&& combine,
     before[static_cast<std::size_t>(block)].value = std::move(sum);
   }, nThreads);
   T total = init;
-  for (detail::Apart<T>& part : before) {
+  for (detail::Padded<T>& part : before) {
     T with_this = combine(total, std::move(part.value));
     part.value = std::move(total);
     total = std::move(with_this);

@@ -89,7 +89,7 @@ struct Group : NoCopy {
   std::atomic<std::uint64_t> pushed{0};  // counted where the index counts
   // Its taking side and what follows are guarded by the pool's mutex; `listed` may be looked at
   // without, as a hint.
-  TaskQueue queue;
+  MpscQueue queue;
   std::atomic<bool> listed{false};
   Group* before = nullptr;
   Group* after = nullptr;

@@ -15,13 +15,13 @@ namespace detail {
 
 struct Loop;
 
-// Where a loop is open to helpers. The gate outlives the loop, which lies on its caller's stack:
-// a helper may touch the loop only between a join() that succeeded and its leave(), and the caller
+// Run-down protection of a loop: a tagged reference count. It outlives the loop, which lies on its caller's stack:
+// a worker may touch the loop only between a join() that succeeded and its leave(), and the caller
 // does not return before everybody has left.
 //
-// The word: helpers inside in bits 0-15, whether it is open in bit 16, the most helpers it admits
+// The word: workers inside in bits 0-15, whether it is open in bit 16, the most workers it admits
 // in bits 17-31, the number of the loop in bits 32-63.
-class Gate {
+class Rundown {
  public:
   static bool has_room(std::uint64_t word) {
     return (word & open_bit) != 0 && inside(word) < ((word >> 17) & 0x7fff);
@@ -32,8 +32,8 @@ class Gate {
   // relaxed: only a hint; join() decides.
   std::uint64_t peek() const { return word_.load(std::memory_order_relaxed); }
 
-  // The caller's: no helper is inside and none comes while the gate is closed, so a store will do.
-  // release: a helper that joins sees the loop.
+  // The caller's: no worker is inside and none comes while the rundown is closed, so a store will do.
+  // release: a worker that joins sees the loop.
   void open(Loop* loop, unsigned room) {
     loop_ = loop;
     const std::uint64_t next = (word_.load(std::memory_order_relaxed) >> 32) + 1;
@@ -41,7 +41,7 @@ class Gate {
                 std::memory_order_release);
   }
 
-  // acquire: the results of helpers that have left are seen. Returns how many are still inside.
+  // acquire: the results of workers that have left are seen. Returns how many are still inside.
   unsigned close() { return inside(word_.fetch_and(~open_bit, std::memory_order_acquire)); }
   // seq_cst for the caller that goes to sleep after it: see EventCount.
   unsigned inside() const { return inside(word_.load(std::memory_order_seq_cst)); }
@@ -56,8 +56,8 @@ class Gate {
     return loop_;
   }
 
-  // release, and more because of EventCount: what the helper has done is seen by the caller. True if
-  // the caller waits for this helper.
+  // release, and more because of EventCount: what the worker has done is seen by the caller. True if
+  // the caller waits for this worker.
   bool leave() {
     const std::uint64_t before = word_.fetch_sub(1, std::memory_order_seq_cst);
     return inside(before) == 1 && (before & open_bit) == 0;
@@ -73,21 +73,21 @@ class Gate {
 
 class Pool;
 
-// A stretch is as many units as take about this long: long enough to make the bookkeeping between
+// A chunk is as many units as take about this long: long enough to make the bookkeeping between
 // two of them (some 30 ns) vanish, short enough to leave work to others.
-constexpr double piece_us = 2.0;
-constexpr Unit max_piece = 4096;
-// By how much a stretch may be longer than the one before it.
-constexpr Unit piece_growth = 32;
-// A stretch that has taken this long has turned out dear, and others take from it.
-constexpr double dear_us = 10.0 * piece_us;
-// Units in a stretch of the main thread while nothing would make it look up.
-constexpr Unit unwatched_units = 64;
+constexpr double chunk_us = 2.0;
+constexpr Unit max_chunk = 4096;
+// By how much a chunk may be longer than the one before it.
+constexpr Unit chunk_growth = 32;
+// A chunk that has taken this long has turned out dear, and others take from it.
+constexpr double dear_us = 10.0 * chunk_us;
+// Units in a chunk of the main thread while nothing would make it look up.
+constexpr Unit unticked_units = 64;
 
 class LoopWork;
 
 // A loop while it runs, on the stack of its caller. All but the atomics is written before the
-// gate opens and only read afterwards.
+// rundown opens and only read afterwards.
 struct Loop : Context {
   // Calls the body for units as long as work.next() gives some.
   using Run = void (*)(Loop& loop, LoopWork& work);
@@ -107,7 +107,7 @@ struct Loop : Context {
     }
   }
 
-  // A stretch that was begun before this moment and has not ended has turned out dear.
+  // A chunk that was begun before this moment and has not ended has turned out dear.
   Ticks dear_before(Ticks now) const { return now - static_cast<Ticks>(dear_us * process.ticks_per_us); }
 
   // Units that a thread that comes can have for the asking.
@@ -130,12 +130,12 @@ struct Loop : Context {
   StealableRange* ranges = nullptr;  // one per thread that may take part, the caller's first
   unsigned range_count = 1;
   unsigned threads = 1;        // that take part at most, the caller included
-  Unit max_units = max_piece;  // in one stretch
+  Unit max_units = max_chunk;  // in one chunk
   Ticks start = 0;
   Failure first_exception;
 
   // Ticks per unit in the last loop with this body, 0 if there was none. It decides only when
-  // helpers are called, since this loop may be a different one. relaxed: a guess.
+  // workers are called, since this loop may be a different one. relaxed: a guess.
   std::atomic<float>& usual_cost;
   // Ticks per unit as the caller last saw it, 0 while unknown. relaxed: a guess to pace by.
   std::atomic<float> cost{0.0f};
@@ -143,11 +143,11 @@ struct Loop : Context {
 
 // The adaptive grain: decides for one thread how many units of a loop it runs between two looks at
 // the clock.
-class Pace {
+class AdaptiveGrain {
  public:
-  Pace(Loop& loop, Ticks now) : loop_(loop), last_(now) {
+  AdaptiveGrain(Loop& loop, Ticks now) : loop_(loop), last_(now) {
     const double known = loop.cost.load(std::memory_order_relaxed);
-    if (known > 0.0) plan(known, max_piece);
+    if (known > 0.0) plan(known, max_chunk);
   }
 
   Unit next() const { return next_; }
@@ -162,7 +162,7 @@ class Pace {
     const double took = static_cast<double>(now - last_);
     last_ = now;
     plan(std::max(took, 1.0) / static_cast<double>(units),
-         next_ < max_piece ? next_ * piece_growth : max_piece);
+         next_ < max_chunk ? next_ * chunk_growth : max_chunk);
   }
 
   // Fetching a unit from another core costs some 100 ns.
@@ -174,8 +174,8 @@ class Pace {
  private:
   void plan(double cost, Unit most) {
     cost_ = cost;
-    const double units = piece_us * loop_.process.ticks_per_us / cost;
-    const Unit limit = std::min(std::min(most, max_piece), loop_.max_units);
+    const double units = chunk_us * loop_.process.ticks_per_us / cost;
+    const Unit limit = std::min(std::min(most, max_chunk), loop_.max_units);
     next_ = units < static_cast<double>(limit) ? std::max<Unit>(1, static_cast<Unit>(units)) : limit;
   }
 
@@ -187,10 +187,10 @@ class Pace {
 
 constexpr int max_levels = 3;
 
-// Loops within loops of one thread, the outermost first: helpers look there first, since its
+// Loops within loops of one thread, the outermost first: workers look there first, since its
 // units are the largest.
 struct Level {
-  Gate gate;
+  Rundown rundown;
   std::unique_ptr<StealableRange[]> ranges;
   // Whether a loop is under way here. acquire and release: who sees it sees the ranges.
   std::atomic<bool> live{false};

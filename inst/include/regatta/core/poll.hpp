@@ -23,7 +23,7 @@ struct PollGuard : NoCopy {
 };
 
 // Main thread only, in the handler of what a function of the host has thrown. Where the host is
-// asked nothing may be thrown, as helpers use what is on the stack: it counts as an interrupt, and
+// asked nothing may be thrown, as workers use what is on the stack: it counts as an interrupt, and
 // is thrown in place of one.
 inline void keep_host_error(Process& process) noexcept {
   if (!process.host_error) process.host_error = std::current_exception();

@@ -6,9 +6,9 @@
 REGATTA_NAMESPACE_BEGIN
 namespace detail {
 
-// One of a guest that nobody has; null if there is none.
+// One for external threads that nobody has; null if there is none.
 inline Slot* Pool::lend_slot() {
-  for (unsigned i = helper_count_; i < slot_count(); ++i) {
+  for (unsigned i = worker_count_; i < slot_count(); ++i) {
     if (slots_[i].lent.try_lock()) return &slots_[i];
   }
   return nullptr;
@@ -17,7 +17,7 @@ inline Slot* Pool::lend_slot() {
 inline LoopWork::LoopWork(Pool& pool, Loop& loop, StealableRange& range, Slot* slot,
                           Ticks now)
     : pool_(pool), loop_(loop), range_(range), slot_(slot), main_(loop.process.on_main()),
-      next_call_(loop.start), pace_(loop, now) {}
+      next_call_(loop.start), grain_(loop, now) {}
 
 inline void LoopWork::run() {
   try {
@@ -33,11 +33,11 @@ inline bool LoopWork::next() {
   // To look at the clock once more would be a tenth of the cost of the smallest loops.
   if (loop_.range_count == 1 && range_.left(at_) == 0) return false;
   if (at_ > from_) {
-    pace_.finished(at_ - from_);
-    attend();
+    grain_.finished(at_ - from_);
+    poll();
   }
   while (range_.left(at_) > 0 || steal()) {
-    const Unit limit = range_.take(at_, most_units(), pace_.now());
+    const Unit limit = range_.take(at_, most_units(), grain_.now());
     // After take(), so that what it had not heard of before will make it look up.
     if (loop_.stopped()) {
       range_.set(Range{0, 0});
@@ -49,37 +49,37 @@ inline bool LoopWork::next() {
   return false;
 }
 
-// Between two stretches. The caller lets others know what a unit costs and calls helpers if there
+// Between two chunks. The caller lets others know what a unit costs and calls workers if there
 // is work for them; the main thread turns to the host now and then.
-inline void LoopWork::attend() {
+inline void LoopWork::poll() {
   if (main_) {
-    poll_if_due(loop_.process, pace_.now());
-    if (loop_.process.us_between(loop_.start, pace_.now()) > wake_us) pool_.ticker_.start();
+    poll_if_due(loop_.process, grain_.now());
+    if (loop_.process.us_between(loop_.start, grain_.now()) > wake_us) pool_.ticker_.start();
   }
   if (!calls_) return;
-  loop_.cost.store(static_cast<float>(pace_.cost()), std::memory_order_relaxed);
-  if (static_cast<std::int64_t>(pace_.now() - next_call_) < 0) return;
-  if (pool_.is_enough(range_.left(at_), pace_.cost())) {
-    call_helper();
+  loop_.cost.store(static_cast<float>(grain_.cost()), std::memory_order_relaxed);
+  if (static_cast<std::int64_t>(grain_.now() - next_call_) < 0) return;
+  if (pool_.is_enough(range_.left(at_), grain_.cost())) {
+    call_worker();
   }
 }
 
 // One that calls the others; should it find no time, the next is called in a millisecond.
-inline void LoopWork::call_helper() {
-  pool_.call_helpers(1);
-  next_call_ = pace_.now() + static_cast<Ticks>(1000.0 * loop_.process.ticks_per_us);
+inline void LoopWork::call_worker() {
+  pool_.call_workers(1);
+  next_call_ = grain_.now() + static_cast<Ticks>(1000.0 * loop_.process.ticks_per_us);
 }
 
-// On the main thread nothing but the ticker would end a stretch that turns out dear.
+// On the main thread nothing but the ticker would end a chunk that turns out dear.
 inline Unit LoopWork::most_units() const {
-  return main_ && !pool_.ticker_.ticks() ? std::min(pace_.next(), unwatched_units) : pace_.next();
+  return main_ && !pool_.ticker_.ticks() ? std::min(grain_.next(), unticked_units) : grain_.next();
 }
 
-// Takes over units of another thread, of a stretch that it is in only where there are no others.
+// Takes over units of another thread, of a chunk that it is in only where there are no others.
 // False if there are none worth it.
 inline bool LoopWork::steal() {
   if (loop_.range_count == 1) return false;
-  const Ticks then = loop_.dear_before(pace_.now());
+  const Ticks then = loop_.dear_before(grain_.now());
   bool is_any_dear = false;
   for (bool dear : {false, true}) {
     if (dear && !is_any_dear) break;
@@ -87,12 +87,12 @@ inline bool LoopWork::steal() {
       StealableRange& other = loop_.ranges[i];
       if (&other == &range_) continue;
       is_any_dear = is_any_dear || other.is_dear(then);
-      if (dear ? !other.is_dear(then) : !pace_.is_worth(other.free())) continue;
+      if (dear ? !other.is_dear(then) : !grain_.is_worth(other.free())) continue;
       const Range stolen = other.steal(dear);
       if (stolen.size() == 0) continue;
       range_.set(stolen);
       at_ = stolen.first;
-      pace_.restart();
+      grain_.restart();
       return true;
     }
   }
@@ -104,7 +104,7 @@ inline void Pool::run(Loop& loop, Unit units, unsigned threads) {
   const ThreadState& here = thread_state();
   loop.start = ticks_now();
   {
-    threads = works_elsewhere(here, process_) ? 1 : std::min(threads, helper_count_ + 1);
+    threads = works_elsewhere(here, process_) ? 1 : std::min(threads, worker_count_ + 1);
     SlotLease lease(*this);
     Slot* const me = lease.slot();
     if (!me || me->depth == max_levels) {
@@ -139,17 +139,17 @@ inline void Pool::run_together(Loop& loop, Unit units, Slot& me) {
     loop.range_count = range_count();
     loop.ranges[0].reset(Range{0, units});
     LoopWork work(*this, loop, loop.ranges[0], &me, loop.start);
-    level.gate.open(&loop, loop.threads - 1);
-    // Called only after its first unit a helper would do too few of a loop of few, long units.
+    level.rundown.open(&loop, loop.threads - 1);
+    // Called only after its first unit a worker would do too few of a loop of few, long units.
     const float usual = loop.usual_cost.load(std::memory_order_relaxed);
     if (is_enough(units - 1, usual)) {
-      work.call_helper();
-    } else if (watching_.load(std::memory_order_relaxed) == 0) {
-      call_helpers(1);
+      work.call_worker();
+    } else if (searching_.load(std::memory_order_relaxed) == 0) {
+      call_workers(1);
     }
     work.call_from_now_on();
     work.run();
-    if (level.gate.close() > 0) wait_for_helpers(loop, me, level.gate);
+    if (level.rundown.close() > 0) wait_for_workers(loop, me, level.rundown);
     // The smallest loops would notice one more look at the clock.
     const double last = std::max(loop.cost.load(std::memory_order_relaxed), usual);
     if (is_enough(units, last)) loop.remember_cost(units);
@@ -169,33 +169,33 @@ inline void Pool::look_up() {
   }
 }
 
-// The caller has nothing left to begin. It takes back what helpers have not begun and helps with
+// The caller has nothing left to begin. It takes back what workers have not begun and helps with
 // the loops inside their bodies; loops elsewhere could need a lock that this thread holds.
-inline void Pool::wait_for_helpers(Loop& loop, Slot& me, Gate& gate) {
-  work_until([&gate] { return gate.inside() == 0; }, [&](double) {
+inline void Pool::wait_for_workers(Loop& loop, Slot& me, Rundown& rundown) {
+  work_until([&rundown] { return rundown.inside() == 0; }, [&](double) {
     const Ticks now = ticks_now();
-    if (loop.stopped() || !loop.has_work(now)) return help_below(me, loop);
+    if (loop.stopped() || !loop.has_work(now)) return leapfrog(me, loop);
     loop.ranges[0].set(Range{0, 0});
     LoopWork(*this, loop, loop.ranges[0], &me, now).run();
     return true;
   });
 }
 
-// A loop that has been there for a moment; a helper that was called does not hesitate.
-inline Gate* Pool::choose_gate(Slot& me, std::uint64_t* word) {
+// A loop that has been there for a moment; a worker that was called does not hesitate.
+inline Rundown* Pool::choose_loop(Slot& me, std::uint64_t* word) {
   const Ticks now = ticks_now();
   for (int level = 0; level < max_levels; ++level) {
     for (unsigned i = 0; i < slot_count(); ++i) {
-      Gate& gate = slots_[i].levels[level].gate;
-      *word = gate.peek();
-      if (!Gate::has_room(*word) || &slots_[i] == &me) continue;
-      if (me.left.is(&gate, *word) && process_.us_since(me.left.when) < spin_us) continue;
-      if (me.called) return &gate;
-      if (!me.candidate.is(&gate, *word)) {
-        me.candidate = Sight{&gate, Gate::number(*word), now};
+      Rundown& rundown = slots_[i].levels[level].rundown;
+      *word = rundown.peek();
+      if (!Rundown::has_room(*word) || &slots_[i] == &me) continue;
+      if (me.left.is(&rundown, *word) && process_.us_since(me.left.when) < spin_us) continue;
+      if (me.called) return &rundown;
+      if (!me.candidate.is(&rundown, *word)) {
+        me.candidate = SeenLoop{&rundown, Rundown::number(*word), now};
         return nullptr;
       }
-      return process_.us_since(me.candidate.when) < ripe_us ? nullptr : &gate;
+      return process_.us_since(me.candidate.when) < ripe_us ? nullptr : &rundown;
     }
   }
   return nullptr;
@@ -203,22 +203,22 @@ inline Gate* Pool::choose_gate(Slot& me, std::uint64_t* word) {
 
 inline bool Pool::join_loop(Slot& me) {
   std::uint64_t word = 0;
-  Gate* const gate = choose_gate(me, &word);
-  me.called = me.called && gate;
-  Loop* const loop = gate ? gate->join(word) : nullptr;
+  Rundown* const rundown = choose_loop(me, &word);
+  me.called = me.called && rundown;
+  Loop* const loop = rundown ? rundown->join(word) : nullptr;
   if (!loop) return false;
-  // While all who watch have work, nobody would see that this loop can use more threads.
-  if (stop_watching(me) && helper_count_ > 1 && Gate::has_room(gate->peek()) &&
+  // While all who search have work, nobody would see that this loop can use more threads.
+  if (stop_searching(me) && worker_count_ > 1 && Rundown::has_room(rundown->peek()) &&
       loop->free() > 1) {
-    call_helpers(1);
+    call_workers(1);
   }
-  help(me, *gate, *loop);
-  me.left = Sight{gate, Gate::number(word), ticks_now()};
+  help(me, *rundown, *loop);
+  me.left = SeenLoop{rundown, Rundown::number(word), ticks_now()};
   return true;
 }
 
-// Between join() and leave() of the gate.
-inline void Pool::help(Slot& me, Gate& gate, Loop& loop) {
+// Between join() and leave() of the rundown.
+inline void Pool::help(Slot& me, Rundown& rundown, Loop& loop) {
   const Ticks now = ticks_now();
   if (loop.has_work(now)) {
     StealableRange& own = loop.ranges[static_cast<unsigned>(&me - slots_.get()) + 1];
@@ -231,31 +231,31 @@ inline void Pool::help(Slot& me, Gate& gate, Loop& loop) {
     const double cost = known > 0.0 ? known : std::max(usual, so_far);
     // One is for this thread.
     const Unit others = loop.free();
-    if (others > 1 && is_enough(others - 1, cost) && Gate::has_room(gate.peek())) call_helpers(2);
+    if (others > 1 && is_enough(others - 1, cost) && Rundown::has_room(rundown.peek())) call_workers(2);
     work.run();
   }
-  leave(gate);
+  leave(rundown);
 }
 
 // From here on the loop may be gone.
-inline void Pool::leave(Gate& gate) {
-  if (gate.leave()) waiting_.notify_all();
+inline void Pool::leave(Rundown& rundown) {
+  if (rundown.leave()) waiting_.notify_all();
 }
 
 // Joins a loop that a body of the loop `above` has opened; false if there is none.
-inline bool Pool::help_below(Slot& me, const Loop& above) {
+inline bool Pool::leapfrog(Slot& me, const Loop& above) {
   bool helped = false;
   for (unsigned i = 0; i < slot_count() && !helped; ++i) {
     if (&slots_[i] == &me) continue;
     for (int level = 0; level < max_levels && !helped; ++level) {
-      Gate& gate = slots_[i].levels[level].gate;
-      Loop* const loop = gate.join(gate.peek());
+      Rundown& rundown = slots_[i].levels[level].rundown;
+      Loop* const loop = rundown.join(rundown.peek());
       if (!loop) continue;
       helped = loop->is_inside(&above) && loop->has_work(ticks_now());
       if (helped) {
-        help(me, gate, *loop);
+        help(me, rundown, *loop);
       } else {
-        leave(gate);
+        leave(rundown);
       }
     }
   }

@@ -29,13 +29,13 @@ inline void Pool::push(Group& group, Task* task) {
   if (!group.has_room()) wait_until(group, &Group::has_space);
   // Before the task can be seen, so that the count is never less than the tasks that exist.
   group.pending.fetch_add(1, std::memory_order_relaxed);
-  if (helper_count_ == 0 || (started() == 0 && !start_one())) {
+  if (worker_count_ == 0 || (started() == 0 && !start_one())) {
     push_alone(task);
     return;
   }
   add_task(group, task);
-  if (bed_.any()) {
-    bed_.notify(1);
+  if (idle_.any()) {
+    idle_.notify(1);
   } else if (started_.load(std::memory_order_seq_cst) < can_start_.load(std::memory_order_relaxed) &&
              groups_.any()) {
     start_one();
@@ -44,9 +44,9 @@ inline void Pool::push(Group& group, Task* task) {
 
 // When the program ends.
 REGATTA_COLD inline void Pool::drop_task(Task* task) {
-  SpareBundle alone;
-  destroy_task(task, task_memory_, alone);
-  alone.send(task_memory_);
+  Magazine alone;
+  destroy_task(task, free_list_, alone);
+  alone.send(free_list_);
 }
 
 inline bool Pool::runs_here() const {
@@ -81,7 +81,7 @@ inline void Pool::push_alone(Task* task) {
   while (Task* const next = fetch_task(nullptr, nullptr)) run_tasks(next, nullptr);
 }
 
-// Runs the task, and with a record those that are next in its ring and of the same group, so that
+// Runs the task, and with a record those that are next in its run queue and of the same group, so that
 // what is around a task is made once for them. The main thread stops when it is time to turn to its
 // host.
 inline void Pool::run_tasks(Task* task, Slot* me) {
@@ -90,14 +90,14 @@ inline void Pool::run_tasks(Task* task, Slot* me) {
   if (me && me->done_group != &group) report_done(*me);
   const bool main = process_.on_main();
   const Ticks due = main ? process_.last_poll + static_cast<Ticks>(poll_us * process_.ticks_per_us) : 0;
-  SpareBundle alone;
+  Magazine alone;
   {
     Context context(process_, group.parent, nullptr, &group.cancellation);
     context.group = &group;
     FrameScope scope(this, me, context);
-    for (std::uint32_t left = TaskRing::places; task; task = me->ring.take(&group)) {
+    for (std::uint32_t left = RunQueue::places; task; task = me->run_queue.take(&group)) {
       call_task(*task, context);
-      destroy_task(task, task_memory_, me ? me->spare : alone);
+      destroy_task(task, free_list_, me ? me->magazine : alone);
       scope.end_body();
       if (me) {
         me->done_group = &group;  // the task may have waited, and the thread run others
@@ -108,11 +108,11 @@ inline void Pool::run_tasks(Task* task, Slot* me) {
     }
   }
   if (!me) {
-    alone.send(task_memory_);
+    alone.send(free_list_);
     count_done(group, 1);
     return;
   }
-  if (singly || me->done >= TaskRing::places) report_done(*me);
+  if (singly || me->done >= RunQueue::places) report_done(*me);
 }
 
 inline void Pool::call_task(Task& task, Context& context) {
@@ -225,7 +225,7 @@ inline void Pool::update_list(Group& group) {
   if (!group.queue.empty()) groups_.add(group);
 }
 
-// A task of the first group, or of `group` and those below it. With a record whose ring is empty it
+// A task of the first group, or of `group` and those below it. With a slot whose run queue is empty it
 // fetches some, of which others may take theirs.
 inline Task* Pool::fetch_task(Slot* me, Group* group) {
   std::lock_guard<std::mutex> lock(tasks_mutex_);
@@ -238,7 +238,7 @@ inline Task* Pool::fetch_task(Slot* me, Group* group) {
   }
   if (!from) return nullptr;
   Task* const task = from->queue.take();
-  if (me && me->ring.empty()) me->ring.fill(from->queue, from);
+  if (me && me->run_queue.empty()) me->run_queue.fill(from->queue, from);
   update_list(*from);
   return task;
 }
@@ -247,7 +247,7 @@ inline Task* Pool::fetch_task(Slot* me, Group* group) {
 // what that group waits for.
 inline Task* Pool::find_task(Slot* me, Group* group) {
   if (me) {
-    if (Task* const task = me->ring.take(group)) return task;
+    if (Task* const task = me->run_queue.take(group)) return task;
   }
   if (me && me->emptied && !group) {
     // A queue that is looked at all the time is slow to push to: a few microseconds for more to come,
@@ -260,16 +260,16 @@ inline Task* Pool::find_task(Slot* me, Group* group) {
     if (Task* const task = fetch_task(me, group)) {
       const bool more = groups_.any();
       if (me) me->emptied = !more;
-      if (more || (me && !me->ring.empty())) call_helpers(1);
+      if (more || (me && !me->run_queue.empty())) call_workers(1);
       return task;
     }
   }
   for (unsigned i = 0; i < slot_count(); ++i) {
-    TaskRing& ring = slots_[i].ring;
-    Task* const task = ring.take(group);
+    RunQueue& run_queue = slots_[i].run_queue;
+    Task* const task = run_queue.take(group);
     if (!task) continue;
     // The one who fetched them called one thread, which calls the next.
-    if (!ring.empty()) call_helpers(1);
+    if (!run_queue.empty()) call_workers(1);
     return task;
   }
   return nullptr;
@@ -279,7 +279,7 @@ inline Task* Pool::find_task(Slot* me, Group* group) {
 inline bool Pool::tasks_left() const {
   if (groups_.any()) return true;
   for (unsigned i = 0; i < slot_count(); ++i) {
-    if (!slots_[i].ring.empty()) return true;
+    if (!slots_[i].run_queue.empty()) return true;
   }
   return false;
 }
@@ -287,7 +287,7 @@ inline bool Pool::tasks_left() const {
 inline bool Pool::run_task(Slot& me) {
   Task* const task = find_task(&me, nullptr);
   if (!task) return false;
-  stop_watching(me);
+  stop_searching(me);
   run_tasks(task, &me);
   return true;
 }
@@ -297,7 +297,7 @@ inline void Pool::report_done(Slot& me) {
   if (me.done == 0) return;
   const std::uint64_t done = me.done;
   me.done = 0;
-  me.spare.send(task_memory_);
+  me.magazine.send(free_list_);
   count_done(*me.done_group, done);
 }
 
@@ -326,19 +326,27 @@ inline void Pool::wait_until(Group& group, bool (Group::*wanted)() const) {
 }
 
 // Tasks that wait for tasks that wait are run on top of each other, which a stack bears to some
-// depth only. From there on a new thread does it in place of the calling one, which sleeps. False
-// if the system has no thread to give.
+// depth only. From there on a new thread does it in place of the calling one, which sleeps, but for
+// the main thread, which turns to its host. False if the system has no thread to give.
 inline bool Pool::wait_elsewhere(Group& group, bool (Group::*wanted)() const) {
   Context context(process_, frame_here().context, &group.first_exception, nullptr);
+  std::atomic<bool> over(false);
   std::thread other;
   try {
     SignalsBlocked blocked;
-    other = std::thread([this, &group, &context, wanted] {
-      const FrameScope scope(this, nullptr, context);
-      wait_until(group, wanted);
+    other = std::thread([this, &group, &context, &over, wanted] {
+      {
+        const FrameScope scope(this, nullptr, context);
+        wait_until(group, wanted);
+      }
+      over.store(true, std::memory_order_seq_cst);
+      waiting_.notify_all();
     });
   } catch (const std::system_error&) {
     return false;
+  }
+  if (process_.on_main()) {
+    work_until([&over] { return over.load(std::memory_order_seq_cst); }, [](double) { return false; });
   }
   other.join();
   return true;

@@ -28,17 +28,17 @@ REGATTA_SHARED inline void keep_pool() {
   if (std::atexit(&end_pool) == 0) kept.store(true, std::memory_order_relaxed);
 }
 
-inline Pool::Pool(Process& in, unsigned helpers, unsigned most, bool alone)
-    : process_(in), helper_count_(helpers), most_(most),
-      slots_(new Slot[helpers + guests]), ticker_(*this), alone_(alone), can_start_(helpers),
+inline Pool::Pool(Process& in, unsigned workers, unsigned most, bool alone)
+    : process_(in), worker_count_(workers), most_(most),
+      slots_(new Slot[workers + external_slots]), ticker_(*this), alone_(alone), can_start_(workers),
       closing_(in.ending()) {
-  process_.join_company(this);
+  process_.add_active(this);
 }
 
 inline Pool::~Pool() {
-  process_.leave_company(this);
+  process_.remove_active(this);
   close();
-  for (unsigned i = 0; i < slot_count(); ++i) slots_[i].spare.send(task_memory_);
+  for (unsigned i = 0; i < slot_count(); ++i) slots_[i].magazine.send(free_list_);
   for (Group* one = roots_.load(std::memory_order_relaxed); one;) {
     Group* const next = one->sibling;
     delete one;
@@ -94,10 +94,10 @@ inline bool Pool::start_one() {
   return true;
 }
 
-// For work that is known to be enough, and for a loop that starts when no helper would see it.
-REGATTA_NOINLINE inline void Pool::call_helpers(int count) {
-  if (bed_.any()) {
-    bed_.notify(static_cast<std::uint32_t>(count));
+// For work that is known to be enough, and for a loop that starts when no worker would see it.
+REGATTA_NOINLINE inline void Pool::call_workers(int count) {
+  if (idle_.any()) {
+    idle_.notify(static_cast<std::uint32_t>(count));
   } else {
     start_one();
   }
@@ -106,21 +106,21 @@ REGATTA_NOINLINE inline void Pool::call_helpers(int count) {
 inline void Pool::serve(Slot& me) {
   me.last_work = ticks_now();
   me.called = true;
-  start_watching(me);
+  start_searching(me);
   while (!stopping_.load(std::memory_order_acquire)) {
     if (look_around(me)) {
       me.last_work = ticks_now();
       continue;
     }
-    start_watching(me);
+    start_searching(me);
     if (process_.us_since(me.last_work) < spin_us) {
       pause_cpu(8);
     } else {
-      rest(me);
+      park(me);
     }
   }
   report_done(me);
-  stop_watching(me);
+  stop_searching(me);
 }
 
 inline bool Pool::look_around(Slot& me) {
@@ -129,46 +129,46 @@ inline bool Pool::look_around(Slot& me) {
   return join_loop(me);
 }
 
-inline void Pool::start_watching(Slot& me) {
-  if (me.watching) return;
-  me.watching = true;
-  watching_.fetch_add(1, std::memory_order_relaxed);
+inline void Pool::start_searching(Slot& me) {
+  if (me.searching) return;
+  me.searching = true;
+  searching_.fetch_add(1, std::memory_order_relaxed);
 }
 
-// True if nobody watches now.
-inline bool Pool::stop_watching(Slot& me) {
-  if (!me.watching) return false;
-  me.watching = false;
-  return watching_.fetch_sub(1, std::memory_order_relaxed) == 1;
+// True if nobody searches now.
+inline bool Pool::stop_searching(Slot& me) {
+  if (!me.searching) return false;
+  me.searching = false;
+  return searching_.fetch_sub(1, std::memory_order_relaxed) == 1;
 }
 
 inline std::uint64_t Pool::count_loops() const {
   std::uint64_t sum = 0;
-  for (unsigned i = 0; i < slot_count(); ++i) sum += Gate::number(slots_[i].levels[0].gate.peek());
+  for (unsigned i = 0; i < slot_count(); ++i) sum += Rundown::number(slots_[i].levels[0].rundown.peek());
   return sum;
 }
 
-// In how many microseconds a helper that is about to sleep looks again; less and less often while
+// In how many microseconds a worker that is about to sleep looks again; less and less often while
 // no loop is run, and no more (a negative number) after some time or if two others look. Two,
 // so that one is left when the other has work.
-inline double Pool::watch_for(Slot& me) {
+inline double Pool::search_again_in(Slot& me) {
   const std::uint64_t loops = count_loops();
   if (loops != me.loops_seen) {
     me.loops_seen = loops;
     me.last_work = ticks_now();
   }
   const double idle = process_.us_since(me.last_work);
-  if (idle < watch_until_us && watching_.load(std::memory_order_relaxed) <= 2) {
-    return std::max(watch_us, idle);
+  if (idle < search_until_us && searching_.load(std::memory_order_relaxed) <= 2) {
+    return std::max(search_us, idle);
   }
-  stop_watching(me);
+  stop_searching(me);
   return -1.0;
 }
 
-inline void Pool::rest(Slot& me) {
-  const double us = watch_for(me);
+inline void Pool::park(Slot& me) {
+  const double us = search_again_in(me);
   bool wanted = false;
-  me.called = bed_.wait_unless([&] {
+  me.called = idle_.wait_unless([&] {
     return wanted = tasks_left() || stopping_.load(std::memory_order_seq_cst);
   }, us);
   if (me.called) {
@@ -178,7 +178,7 @@ inline void Pool::rest(Slot& me) {
     // core to go on, which it does not get as long as a thread of higher priority keeps looking.
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
-  start_watching(me);
+  start_searching(me);
 }
 
 inline void Pool::stop_threads() {
@@ -190,11 +190,11 @@ inline void Pool::stop_threads() {
     stopping_.store(true, std::memory_order_seq_cst);
     threads.swap(threads_);
   }
-  bed_.notify_all();
+  idle_.notify_all();
   for (std::thread& thread : threads) thread.join();
   {
     std::lock_guard<std::mutex> lock(threads_mutex_);
-    can_start_.store(helper_count_, std::memory_order_relaxed);
+    can_start_.store(worker_count_, std::memory_order_relaxed);
     stopping_.store(false, std::memory_order_seq_cst);
     // seq_cst, and in push(): who pushes meanwhile sees that there is no thread, or is seen here.
     started_.store(0, std::memory_order_seq_cst);

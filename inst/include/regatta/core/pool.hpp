@@ -15,13 +15,13 @@
 REGATTA_NAMESPACE_BEGIN
 namespace detail {
 
-// Threads that help with loops and run tasks. The thread that calls a loop works itself; helpers
+// Threads that help with loops and run tasks. The thread that calls a loop works itself; workers
 // start when they are first needed and sleep when they are not.
-class REGATTA_SHARED Pool : public Company {
+class REGATTA_SHARED Pool : public ActiveWork {
  public:
-  // `helpers` threads; how many take part in a loop, its caller included, is `most`. `alone`: a
-  // helper runs tasks in place of the main thread; only when nothing goes on is it joined by others.
-  Pool(Process& in, unsigned helpers, unsigned most, bool alone);
+  // `workers` threads of its own; how many take part in a loop, its caller included, is `most`. `alone`: a
+  // worker runs tasks in place of the main thread; only when nothing goes on is it joined by others.
+  Pool(Process& in, unsigned workers, unsigned most, bool alone);
   ~Pool() override;
 
   // Calls loop.run() for all units 0 .. units - 1, on at most `threads` threads, and returns when
@@ -44,7 +44,7 @@ class REGATTA_SHARED Pool : public Company {
 
   unsigned loop_threads() const { return most_; }
   Process& process() const { return process_; }
-  TaskMemory& task_memory() { return task_memory_; }
+  TaskFreeList& free_list() { return free_list_; }
   // For tests and reports: threads that exist.
   unsigned started() const { return started_.load(std::memory_order_acquire); }
 
@@ -56,25 +56,25 @@ class REGATTA_SHARED Pool : public Company {
   bool start_one();
   void close();
   void release_threads();
-  void call_helpers(int count);
+  void call_workers(int count);
   void serve(Slot& me);
   bool look_around(Slot& me);
-  void rest(Slot& me);
-  void start_watching(Slot& me);
-  bool stop_watching(Slot& me);
-  double watch_for(Slot& me);
+  void park(Slot& me);
+  void start_searching(Slot& me);
+  bool stop_searching(Slot& me);
+  double search_again_in(Slot& me);
   std::uint64_t count_loops() const;
 
   // Loops, in pool-loops.hpp.
   Slot* lend_slot();
   bool join_loop(Slot& me);
-  Gate* choose_gate(Slot& me, std::uint64_t* word);
-  void help(Slot& me, Gate& gate, Loop& loop);
-  void leave(Gate& gate);
-  bool help_below(Slot& me, const Loop& above);
+  Rundown* choose_loop(Slot& me, std::uint64_t* word);
+  void help(Slot& me, Rundown& rundown, Loop& loop);
+  void leave(Rundown& rundown);
+  bool leapfrog(Slot& me, const Loop& above);
   void run_alone(Loop& loop, Unit units, StealableRange& range, Slot* me);
   void run_together(Loop& loop, Unit units, Slot& me);
-  void wait_for_helpers(Loop& loop, Slot& me, Gate& gate);
+  void wait_for_workers(Loop& loop, Slot& me, Rundown& rundown);
 
   // Tasks, in pool-tasks.hpp.
   Group& add_root(const void* user);
@@ -116,46 +116,46 @@ class REGATTA_SHARED Pool : public Company {
   // Whether the calling thread may run tasks while it waits. One that counts as none of the pool's
   // threads may not: a pool made for `n` threads runs no more than `n` tasks at once.
   bool may_help() const {
-    return frame_here().pool == this || most_ > helper_count_ || started() == 0;
+    return frame_here().pool == this || most_ > worker_count_ || started() == 0;
   }
 
-  // Whether units of this cost, in ticks, are worth waking a helper for.
+  // Whether units of this cost, in ticks, are worth waking a worker for.
   bool is_enough(Unit units, double cost) const {
     return static_cast<double>(units) * cost > wake_us * process_.ticks_per_us;
   }
 
-  unsigned slot_count() const { return helper_count_ + guests; }
+  unsigned slot_count() const { return worker_count_ + external_slots; }
   // One for the caller, then one per slot.
   unsigned range_count() const { return slot_count() + 1; }
 
   // Threads that are none of the pool's and may be in loops or run tasks at the same time; loops of
   // more of them run alone, and look up after every unit.
-  static constexpr unsigned guests = 8;
+  static constexpr unsigned external_slots = 8;
 
   Process& process_;
-  const unsigned helper_count_;
+  const unsigned worker_count_;
   const unsigned most_;
-  std::unique_ptr<Slot[]> slots_;  // of its threads, then of guests
+  std::unique_ptr<Slot[]> slots_;  // of its threads, then for external ones
   Ticker ticker_;
   const bool alone_;
 
-  // relaxed: helpers that see a new loop by themselves within watch_us. A loop that finds none
+  // relaxed: workers that see a new loop by themselves within search_us. A loop that finds none
   // wakes one; a wrong number costs a late start, no more.
-  std::atomic<int> watching_{0};
-  EventCount bed_;
-  EventCount waiting_;  // who waits for helpers or for tasks
+  std::atomic<int> searching_{0};
+  EventCount idle_;
+  EventCount waiting_;  // who waits for workers or for tasks
 
   std::mutex stop_mutex_;  // one thread at a time ends the others; taken before threads_mutex_
   std::mutex threads_mutex_;
   std::vector<std::thread> threads_;
-  // acquire and release: who counts a helper sees its record. `can_start_` falls when the
+  // acquire and release: who counts a worker sees its record. `can_start_` falls when the
   // system refuses a thread.
   std::atomic<unsigned> started_{0};
   std::atomic<unsigned> can_start_;
   std::atomic<bool> stopping_{false};  // seq_cst: a sleeper's second look, see EventCount
   std::atomic<bool> closing_;  // tasks not begun are dropped; relaxed: "when you can"
 
-  TaskMemory task_memory_;
+  TaskFreeList free_list_;
   std::mutex tasks_mutex_;  // guards the list and the queues of its groups
   GroupList groups_;
   std::atomic<Group*> roots_{nullptr};  // acquire and release; grows under the mutex
@@ -168,7 +168,7 @@ class LoopWork : NoCopy {
 
   void run();
   void call_from_now_on() { calls_ = true; }
-  void call_helper();
+  void call_worker();
 
   // For Loop::run, which is compiled together with the body.
   bool next();
@@ -179,7 +179,7 @@ class LoopWork : NoCopy {
   Slot* slot() { return slot_; }
 
  private:
-  void attend();
+  void poll();
   Unit most_units() const;
   bool steal();
 
@@ -188,15 +188,15 @@ class LoopWork : NoCopy {
   StealableRange& range_;
   Slot* const slot_;
   const bool main_;
-  bool calls_ = false;  // is the caller, who calls helpers when there is work for them
-  Unit from_ = 0;       // the first unit of the stretch
+  bool calls_ = false;  // is the caller, who calls workers when there is work for them
+  Unit from_ = 0;       // the first unit of the chunk
   Unit at_ = 0;         // the next one
   Ticks next_call_;  // not before then
-  Pace pace_;
+  AdaptiveGrain grain_;
 };
 
 // The slot of the calling thread for the time of a loop or wait: its own if it has one, else one that
-// is lent; none if too many guests are there.
+// is lent; none if too many external threads are there.
 class SlotLease : NoCopy {
  public:
   explicit SlotLease(Pool& pool, bool wanted = true) {

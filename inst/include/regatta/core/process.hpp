@@ -36,9 +36,9 @@ namespace detail {
 // Knows whether this process is the one that made the object: a forked child has the memory, but
 // none of the threads. The kernel zeroes the page in a child, so that asking is one load; where
 // it cannot, the process number is compared, which is a system call.
-class ForkMark : NoCopy {
+class ForkDetector : NoCopy {
  public:
-  ForkMark() : word_(nullptr), pid_(getpid()) {
+  ForkDetector() : word_(nullptr), pid_(getpid()) {
     const std::size_t size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     void* page = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) return;
@@ -106,8 +106,8 @@ class OutputQueue {
 };
 
 // Something whose threads may be at work.
-struct Company {
-  virtual ~Company() {}
+struct ActiveWork {
+  virtual ~ActiveWork() {}
   // Makes its threads look whether they are to go on.
   virtual void look_up() = 0;
 };
@@ -125,7 +125,7 @@ class REGATTA_SHARED Process {
     forced_threads = parent->forced_threads;
   }
 
-  bool in_child() const { return mark_.in_child(); }
+  bool in_child() const { return fork_.in_child(); }
   // relaxed: a thread finds its own number only where it has stored that itself.
   bool on_main() const {
     return std::this_thread::get_id() == main_thread_.load(std::memory_order_relaxed);
@@ -177,16 +177,16 @@ class REGATTA_SHARED Process {
   // After anything has been stored that ends work.
   void look_up() noexcept {
     stops_.fetch_add(1, std::memory_order_release);
-    std::lock_guard<std::mutex> lock(company_mutex_);
-    for (Company* one : company_) one->look_up();
+    std::lock_guard<std::mutex> lock(active_mutex_);
+    for (ActiveWork* one : active_) one->look_up();
   }
-  void join_company(Company* one) {
-    std::lock_guard<std::mutex> lock(company_mutex_);
-    company_.push_back(one);
+  void add_active(ActiveWork* one) {
+    std::lock_guard<std::mutex> lock(active_mutex_);
+    active_.push_back(one);
   }
-  void leave_company(const Company* one) {
-    std::lock_guard<std::mutex> lock(company_mutex_);
-    company_.erase(std::remove(company_.begin(), company_.end(), one), company_.end());
+  void remove_active(const ActiveWork* one) {
+    std::lock_guard<std::mutex> lock(active_mutex_);
+    active_.erase(std::remove(active_.begin(), active_.end(), one), active_.end());
   }
 
   OutputQueue output;
@@ -203,13 +203,13 @@ class REGATTA_SHARED Process {
   std::atomic<std::thread::id> main_thread_;
   std::vector<std::unique_ptr<const Host>> hosts_;
   std::atomic<const Host*> host_{nullptr};  // the last; acquire and release: who reads it reads what is there
-  ForkMark mark_;
+  ForkDetector fork_;
   std::atomic<std::uint32_t> interrupts_{0};
   std::atomic<std::uint32_t> reported_{0};
   std::atomic<std::uint32_t> stops_{1};
   std::atomic<bool> ending_{false};
-  std::mutex company_mutex_;
-  std::vector<Company*> company_;
+  std::mutex active_mutex_;
+  std::vector<ActiveWork*> active_;
 };
 
 // Where all libraries of one ABI find the state. The sizes are compared before anything else is

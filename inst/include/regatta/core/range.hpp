@@ -48,7 +48,7 @@ inline bool fence_all() { return false; }
 // behind the limit others may take away, from the rear. Everything but `next_` is changed under the
 // lock.
 //
-// A stretch up to the limit is planned to take some microseconds. Should it turn out dear, others
+// A chunk up to the limit is planned to take some microseconds. Should it turn out dear, others
 // take from it too: the thief sets `bound_` to 0 and makes all threads execute a memory barrier.
 // The owner stores `next_` before it loads `bound_`, and begins no unit that is not below it. So
 // either the owner sees the bound and stops, or the thief sees which unit it has begun; the owner

@@ -13,24 +13,24 @@
 REGATTA_NAMESPACE_BEGIN
 namespace detail {
 
-// How long a helper goes on looking for work before it sleeps: about as long as waking it takes,
+// How long a worker goes on looking for work before it sleeps: about as long as waking it takes,
 // so that loops that follow each other closely find it awake.
 constexpr double spin_us = 60.0;
 // A loop that is over sooner than this is left to its caller.
 constexpr double ripe_us = 0.7;
-// Work that is worth waking a helper for, which takes some 50 us.
+// Work that is worth waking a worker for, which takes some 50 us.
 constexpr double wake_us = 60.0;
-// How often one of the sleeping helpers looks for a loop whose first unit takes long, and how
+// How often one of the sleeping workers looks for a loop whose first unit takes long, and how
 // long nothing may happen until it stops doing so.
-constexpr double watch_us = 2000.0;
-constexpr double watch_until_us = 1e6;
+constexpr double search_us = 2000.0;
+constexpr double search_until_us = 1e6;
 
-// A gate at which a helper has seen a certain loop.
-struct Sight {
-  bool is(const Gate* at, std::uint64_t word) const {
-    return gate == at && number == Gate::number(word);
+// Where a worker has seen a certain loop.
+struct SeenLoop {
+  bool is(const Rundown* at, std::uint64_t word) const {
+    return rundown == at && number == Rundown::number(word);
   }
-  const Gate* gate;
+  const Rundown* rundown;
   std::uint32_t number;
   Ticks when;
 };
@@ -42,18 +42,18 @@ struct Slot {
   Level levels[max_levels];
   int depth = 0;  // loops that are open
   SpinLock lent;
-  TaskRing ring;
+  RunQueue run_queue;
   Padding apart;
 
   // Tasks done that their group has not been told of; it is there as long as there are any.
   Group* done_group = nullptr;
   std::uint64_t done = 0;
-  SpareBundle spare;      // of these
+  Magazine magazine;      // of these
   bool emptied = false;   // the queue, when it last fetched tasks
   bool called = false;    // by a caller who knows that there is enough work
-  bool watching = false;  // counts among those that look for loops
-  Sight candidate = {nullptr, 0, 0};
-  Sight left = {nullptr, 0, 0};
+  bool searching = false;  // counts among those that look for loops
+  SeenLoop candidate = {nullptr, 0, 0};
+  SeenLoop left = {nullptr, 0, 0};
   Ticks last_work = 0;
   std::uint64_t loops_seen = 0;
 };

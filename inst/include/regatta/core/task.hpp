@@ -12,7 +12,7 @@
 
 #include "config.hpp"
 #include "frame.hpp"
-#include "task-memory.hpp"
+#include "free-list.hpp"
 
 REGATTA_NAMESPACE_BEGIN
 namespace detail {
@@ -32,7 +32,7 @@ struct Task : Link {
   std::uint64_t index = 1;
   std::uint32_t interrupts = 0;
   std::uint32_t cancels = 0;
-  bool in_block = false;  // of the pool's TaskMemory
+  bool in_block = false;  // of the pool's TaskFreeList
 };
 
 template <class Call>
@@ -51,9 +51,9 @@ inline void* allocate_aligned(std::size_t size, std::size_t alignment) {
 
 // A task for `call`, in a block if it fits.
 template <class Call>
-Task* make_task(Call&& call, TaskMemory& memory) {
+Task* make_task(Call&& call, TaskFreeList& memory) {
   using Made = TaskOf<typename std::decay<Call>::type>;
-  const bool fits = sizeof(Made) <= TaskMemory::size && alignof(Made) <= alignof(std::max_align_t);
+  const bool fits = sizeof(Made) <= TaskFreeList::size && alignof(Made) <= alignof(std::max_align_t);
   void* const place = fits ? memory.take() : allocate_aligned(sizeof(Made), alignof(Made));
   try {
     Task* const task = new (place) Made(std::move(call));
@@ -66,11 +66,11 @@ Task* make_task(Call&& call, TaskMemory& memory) {
 }
 
 // `task` is all of the object that make_task() made, and begins where that does.
-inline void destroy_task(Task* task, TaskMemory& memory, SpareBundle& bundle) {
+inline void destroy_task(Task* task, TaskFreeList& memory, Magazine& magazine) {
   const bool in_block = task->in_block;
   task->~Task();
   if (in_block) {
-    bundle.add(task, memory);
+    magazine.add(task, memory);
   } else {
     free(task);
   }
@@ -80,7 +80,7 @@ inline void destroy_task(Task* task, TaskMemory& memory, SpareBundle& bundle) {
 // waiting; to take needs the mutex of the pool. The queue of D. Vyukov: who adds a task first becomes
 // the last, then links itself to the one before it, and until it has done so the rest cannot be
 // reached.
-class TaskQueue {
+class MpscQueue {
  public:
   // True if there was no task: the caller then has to see to it that somebody looks here.
   bool add(Link* link) {
@@ -131,7 +131,7 @@ class TaskQueue {
 // Tasks of one group that a thread has fetched from its queue; any other may take them while that
 // thread is busy with a long one. Places are numbered without end, so that a number stands for one
 // task: who moves `front` from a number to the next has that number's task.
-class TaskRing {
+class RunQueue {
  public:
   static constexpr std::uint32_t places = 32;
 
@@ -142,7 +142,7 @@ class TaskRing {
 
   // The owner's, under the pool's mutex, and only into an empty ring. release: who takes a task
   // sees it.
-  void fill(TaskQueue& queue, const Group* group) {
+  void fill(MpscQueue& queue, const Group* group) {
     const std::uint32_t first = back(range_.load(std::memory_order_relaxed));
     std::uint32_t at = first;
     for (; at - first < places; ++at) {

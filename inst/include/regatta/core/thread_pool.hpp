@@ -23,7 +23,7 @@ template <class F, class... Args>
 void push_to(Group& group, F&& f, Args&&... args) {
   using Call = BoundTo<F, Args...>;
   Call call = bind_call(std::forward<F>(f), std::forward<Args>(args)...);
-  group.pool.push(group, make_task(std::move(call), group.pool.task_memory()));
+  group.pool.push(group, make_task(std::move(call), group.pool.free_list()));
 }
 
 // A call whose result or exception goes to a future; dropped, it leaves a broken promise there. No

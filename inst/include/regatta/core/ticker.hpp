@@ -14,10 +14,10 @@ REGATTA_NAMESPACE_BEGIN
 namespace detail {
 
 // Makes the main thread look up every poll_us while it is in loops: units that have turned dear would
-// keep it from its host. The loops themselves look at the clock between stretches only.
+// keep it from its host. The loops themselves look at the clock between chunks only.
 class Ticker {
  public:
-  explicit Ticker(Company& whom) : whom_(whom) {}
+  explicit Ticker(ActiveWork& whom) : whom_(whom) {}
   ~Ticker() { end(); }
 
   bool ticks() const { return ticks_.load(std::memory_order_relaxed); }
@@ -50,7 +50,7 @@ class Ticker {
       try {
         SignalsBlocked blocked;
         thread_ = std::thread([this] { tick(); });
-      } catch (const std::exception&) {  // then stretches stay short
+      } catch (const std::exception&) {  // then chunks stay short
         return;
       }
     }
@@ -76,11 +76,11 @@ class Ticker {
     }
   }
 
-  Company& whom_;
+  ActiveWork& whom_;
   std::mutex mutex_;
   std::condition_variable bell_;
   std::thread thread_;
-  // relaxed: whether stretches may be long, and whether a loop has gone on since the last tick.
+  // relaxed: whether chunks may be long, and whether a loop has gone on since the last tick.
   std::atomic<bool> wanted_{false};
   std::atomic<bool> ticks_{false};
   bool ending_ = false;  // guarded by the mutex

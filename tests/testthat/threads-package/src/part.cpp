@@ -34,9 +34,19 @@ End loop(int n, Body body, void* data) {
   return end_of([=] { open_loop(n, body, data); });
 }
 
+void push(int n, Body body, void* data) {
+  for (int i = 0; i < n; ++i) regatta::push([=] { body(data, i); });
+}
+
+End wait() {
+  return end_of([] { regatta::wait(); });
+}
+
+void cancel() { regatta::ThreadPool::globalInstance().cancel(); }
+
 End tasks(int n, Body body, void* data) {
   return end_of([=] {
-    for (int i = 0; i < n; ++i) regatta::push([=] { body(data, i); });
+    push(n, body, data);
     regatta::wait();
   });
 }
@@ -62,7 +72,7 @@ void fail(End how) {
 }
 
 const Part part = {REGATTA_TEXT(REGATTA_ABI(v)), process, set_interrupted, loop, tasks, cancelled,
-                   open_loop, fail};
+                   open_loop, fail, push, wait, cancel};
 
 }  // namespace
 

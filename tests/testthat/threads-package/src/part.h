@@ -18,6 +18,10 @@ struct Part {
   // Without a look at what comes out.
   void (*open_loop)(int n, Body body, void* data);
   void (*fail)(End how);
+  // Tasks in the background, their end, and dropping those that have not begun.
+  void (*push)(int n, Body body, void* data);
+  End (*wait)();
+  void (*cancel)();
 };
 
 #endif

@@ -1,5 +1,5 @@
-#ifndef REGATTA_CORE_TASK_MEMORY_HPP
-#define REGATTA_CORE_TASK_MEMORY_HPP
+#ifndef REGATTA_CORE_FREE_LIST_HPP
+#define REGATTA_CORE_FREE_LIST_HPP
 
 #include <stdlib.h>
 
@@ -13,26 +13,26 @@ REGATTA_NAMESPACE_BEGIN
 namespace detail {
 
 // A block of memory while no task is in it.
-struct SpareBlock {
-  SpareBlock* next;
+struct FreeBlock {
+  FreeBlock* next;
 };
 
 // Blocks for tasks. One thread pushes a task and another one destroys it: the system's allocator
-// has to hand each block back under a lock, so that they go round here instead. As many as one stretch
+// has to hand each block back under a lock, so that they go round here instead. As many as one run
 // of pushes needs are kept until the pool ends.
-class TaskMemory {
+class TaskFreeList {
  public:
   // Holds a task whose function and arguments take some 90 bytes; larger ones are allocated singly.
   static constexpr std::size_t size = 128;
 
-  ~TaskMemory() {
+  ~TaskFreeList() {
     free_all(ready_);
     free_all(returned_.load(std::memory_order_acquire));
   }
 
   // Who finds another thread taking does not wait for it.
   void* take() {
-    SpareBlock* block = nullptr;
+    FreeBlock* block = nullptr;
     if (taking_.try_lock()) {
       // acquire: pairs with give(). All are taken at once, so that no block comes back in between.
       if (!ready_ && returned_.load(std::memory_order_relaxed)) {
@@ -48,7 +48,7 @@ class TaskMemory {
 
   // The blocks from `first` to `last`. release: what was in them is done with. relaxed on their
   // count: whether a few more or less are kept is of no importance.
-  void give(SpareBlock* first, SpareBlock* last, unsigned count) {
+  void give(FreeBlock* first, FreeBlock* last, unsigned count) {
     if (kept_.load(std::memory_order_relaxed) > most_kept) {
       last->next = nullptr;
       free_all(first);
@@ -71,31 +71,31 @@ class TaskMemory {
     return block;
   }
 
-  static void free_all(SpareBlock* block) {
+  static void free_all(FreeBlock* block) {
     while (block) {
-      SpareBlock* const next = block->next;
+      FreeBlock* const next = block->next;
       free(block);
       block = next;
     }
   }
 
   SpinLock taking_;
-  SpareBlock* ready_ = nullptr;  // of the thread that is taking
-  std::atomic<SpareBlock*> returned_{nullptr};
+  FreeBlock* ready_ = nullptr;  // of the thread that is taking
+  std::atomic<FreeBlock*> returned_{nullptr};
   std::atomic<unsigned> kept_{0};  // of those returned
 };
 
 // Blocks on their way back, which go in bundles.
-class SpareBundle {
+class Magazine {
  public:
-  void add(void* memory, TaskMemory& to) {
-    SpareBlock* const block = new (memory) SpareBlock{first_};
+  void add(void* memory, TaskFreeList& to) {
+    FreeBlock* const block = new (memory) FreeBlock{first_};
     if (!first_) last_ = block;
     first_ = block;
     if (++count_ == 32) send(to);
   }
 
-  void send(TaskMemory& to) {
+  void send(TaskFreeList& to) {
     if (!first_) return;
     to.give(first_, last_, count_);
     first_ = last_ = nullptr;
@@ -103,8 +103,8 @@ class SpareBundle {
   }
 
  private:
-  SpareBlock* first_ = nullptr;
-  SpareBlock* last_ = nullptr;
+  FreeBlock* first_ = nullptr;
+  FreeBlock* last_ = nullptr;
   unsigned count_ = 0;
 };
 

@@ -1,14 +1,14 @@
-/* How helpers join and leave a loop that lies on its caller's stack: Gate in
-   inst/include/regatta/core/loop.hpp, Pool::run_together(), wait_for_helpers() and leave().
+/* How workers join and leave a loop that lies on its caller's stack: Rundown in
+   inst/include/regatta/core/loop.hpp, Pool::run_together(), wait_for_workers() and leave().
 
    Assumed: operations on the word, and the prepared sleep of the caller, take place in one order; the
-   number of the loop does not come round (it has 32 bits) while a helper is between its look and its
+   number of the loop does not come round (it has 32 bits) while a worker is between its look and its
    join. The event count is one bell here; event-count.pml looks inside.
 
-   Shown: with two helpers and two loops at the same gate, one after the other, nobody touches a loop
+   Shown: with two workers and two loops at the same rundown, one after the other, nobody touches a loop
    that is over, none that it has not joined, and the caller goes on when the last has left. */
 
-#define HELPERS 2
+#define WORKERS 2
 #define LOOPS 2
 
 byte number, inside; bool open;  /* the word: read and written together */
@@ -37,14 +37,14 @@ active proctype caller() {
   }
 }
 
-active [HELPERS] proctype helper() {
+active [WORKERS] proctype worker() {
   byte seen, seen_inside, before; bool seen_open, joined, closed;
   do
   :: returned == LOOPS -> break
   :: else ->
     atomic { seen = number; seen_inside = inside; seen_open = open }
     if
-    :: seen_open && seen_inside < HELPERS ->
+    :: seen_open && seen_inside < WORKERS ->
       atomic {
         joined = (number == seen && inside == seen_inside && open == seen_open);
         if
