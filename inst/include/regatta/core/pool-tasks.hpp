@@ -342,7 +342,7 @@ inline bool Pool::wait_elsewhere(Group& group, bool (Group::*wanted)() const) {
       over.store(true, std::memory_order_seq_cst);
       waiting_.notify_all();
     });
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {  // no thread to be had, or no memory
     return false;
   }
   if (process_.on_main()) {
