@@ -98,6 +98,18 @@ bench_same <- function(cell, peers) {
   }
 }
 
+# Says how far a result is from its aim, a ratio that is not to be exceeded.
+bench_aim <- function(what, ratio, limit) {
+  verdict <- if (is.na(ratio)) "not measured" else if (ratio <= limit) "met" else "missed"
+  cat(sprintf("aim: %s at most %g: %.3g, %s\n", what, limit, ratio, verdict))
+}
+
+# How many times the time of `other` a peer takes; NA if either was not measured.
+bench_ratio <- function(rows, peer, other) {
+  centre <- stats::setNames(rows$median_s, rows$peer)
+  unname(centre[peer] / centre[other])
+}
+
 bench_write <- function(claim, rows, folder = file.path("bench", "results")) {
   dir.create(folder, showWarnings = FALSE)
   number <- vapply(rows, is.double, NA)

@@ -136,6 +136,34 @@ test_that("every path that a document names exists", {
   }
 })
 
+# Names of `prefix` that scripts call and neither they nor what they source defines. A benchmark would end of it after
+# all its measuring.
+undefined_calls <- function(root, script, prefix) {
+  code <- new.env()
+  read <- function(path) {
+    if (exists(path, code)) return()
+    text <- readLines(file.path(root, path), encoding = "UTF-8", warn = FALSE)
+    assign(path, text, code)
+    for (other in sub('^.*source\\("([^"]+)".*$', "\\1", grep('^ *source\\("', text, value = TRUE))) read(other)
+  }
+  read(script)
+  text <- unlist(as.list(code), use.names = FALSE)
+  text <- sub("(^| )#.*$", "", text)
+  called <- unique(sub("\\($", "", all_matches(paste0("\\b", prefix, "[a-z_]*\\("), paste(text, collapse = "\n"))))
+  called[!vapply(called, defines, NA, code = text)]
+}
+
+test_that("benchmarks define or source what they call of each other", {
+  root <- doc_root()
+  scripts <- file.path("bench", list.files(file.path(root, "bench"), "^run[.]R$", recursive = TRUE))
+  expect_gt(length(scripts), 20L)
+  for (script in scripts) {
+    for (prefix in c("bench_", "hdf5_", "threads_")) {
+      expect_identical(undefined_calls(root, script, prefix), character(), label = paste(script, prefix))
+    }
+  }
+})
+
 test_that("every function is in the file that a document says", {
   root <- doc_root()
   for (page in doc_files(root)) {
