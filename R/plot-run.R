@@ -162,9 +162,13 @@ draw_names <- function(spans, names, labels, height) {
   }
 }
 
+lost_workers <- function(workers) {
+  workers[!is.na(workers$exit) & workers$exit != "stopped" & !is.na(workers$end), ]
+}
+
 # A cross where a worker ended by a signal or of its own.
 draw_ends <- function(workers, lanes, height) {
-  lost <- workers[!is.na(workers$exit) & workers$exit != "stopped" & !is.na(workers$end), ]
+  lost <- lost_workers(workers)
   if (nrow(lost) > 0L) {
     y <- match(lost$worker, lanes)
     graphics::points(lost$end, y, pch = 4, lwd = 2.5, cex = 1.3, xpd = NA)
@@ -226,13 +230,16 @@ draw_legend <- function(run, spans, phases) {
   }
   seconds <- tapply(phases$end - phases$start, phases$kind, sum)
   shown <- names(phase_colours)[names(phase_colours) %in% names(seconds)[!is.na(seconds)]]
+  lost <- nrow(lost_workers(run$workers))
+  ended <- if (lost > 0L) paste("worker ended", format_count(lost))
   draw_keys(
-    c(colour, phase_colours[shown], idle_colour), c(text, shown, "idle"),
-    c(hatched, rep(FALSE, length(shown) + 1L))
+    c(colour, phase_colours[shown], idle_colour, rep(NA, length(ended))), c(text, shown, "idle", ended),
+    c(hatched, rep(FALSE, length(shown) + 1L + length(ended)))
   )
 }
 
-# In one row above the lanes, smaller where that is too long for it; legend() gives every key the width of the widest.
+# In one row above the lanes, smaller where that is too long for it; legend() gives every key the width of the widest. A key
+# without a colour is the cross.
 draw_keys <- function(colour, text, hatched, size = 0.85) {
   usr <- graphics::par("usr")
   inch_x <- graphics::xinch(1)
@@ -245,13 +252,17 @@ draw_keys <- function(colour, text, hatched, size = 0.85) {
   widths <- graphics::strwidth(text, cex = size) + 2.2 * line * inch_x
   left <- usr[[1L]] + c(0, cumsum(widths)[-length(widths)])
   right <- left + 0.7 * line * inch_x
-  graphics::rect(left, y - half, right, y + half, xpd = NA, border = colour,
-    col = ifelse(hatched, "white", colour)
+  cross <- is.na(colour)
+  graphics::rect(left[!cross], y - half, right[!cross], y + half, xpd = NA, border = colour[!cross],
+    col = ifelse(hatched, "white", colour)[!cross]
   )
   if (any(hatched)) {
     graphics::rect(left[hatched], y - half, right[hatched], y + half,
       xpd = NA, border = colour[hatched], col = colour[hatched], density = 25
     )
+  }
+  if (any(cross)) {
+    graphics::points(((left + right) / 2)[cross], y, pch = 4, lwd = 2, cex = size, xpd = NA)
   }
   graphics::text(right + 0.3 * line * inch_x, y, text, adj = c(0, 0.5), cex = size, xpd = NA)
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Installs what a goal of the Makefile needs and the machine lacks, and says what.
-#   tools/setup.sh run|demo|test|peers|bench|site|valgrind|models
+#   tools/setup.sh run|demo|test|peers|bench|site|valgrind|deep|models
 # As root on Debian: system packages by apt-get, R packages too where Debian has them new enough.
 # The rest, and everything for an ordinary user, comes from CRAN into .lib/ in this tree.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-goal=${1:?usage: tools/setup.sh run|demo|test|peers|bench|site|valgrind|models}
+goal=${1:?usage: tools/setup.sh run|demo|test|peers|bench|site|valgrind|deep|models}
 
 say() { printf 'set-up: %s\n' "$*"; }
 fail() { printf 'set-up: %s\n' "$*" >&2; exit 1; }
@@ -101,7 +101,11 @@ fi
 need_command "$(R CMD config CC | cut -d ' ' -f 1)" build-essential "the C compiler of this R"
 need_command "$(R CMD config CXX | cut -d ' ' -f 1)" build-essential "the C++ compiler of this R"
 need_command nm binutils "reads the symbols of the built library"
-if [ "$goal" = valgrind ]; then need_command valgrind valgrind "make valgrind"; fi
+if [ "$goal" = valgrind ] || [ "$goal" = deep ]; then need_command valgrind valgrind "finds errors of memory"; fi
+if [ "$goal" = deep ]; then
+  need_command clang clang "builds the package a second time"
+  if apt_here; then need_file /usr/lib/python3/dist-packages/clang/cindex.py python3-clang-14; fi
+fi
 if [ "$goal" = models ]; then
   need_command spin spin "make models"
   exit 0
@@ -135,13 +139,13 @@ need_hosts() {
 }
 if [ "$goal" = test ] && apt_here; then need_hosts; fi
 if needs_pandoc && apt_here; then need_command pandoc pandoc "builds the vignettes"; fi
-if [ "$goal" = site ]; then
-  need_command python3 python3 "checks the site"
-  if apt_here; then need_command chromium chromium "looks at the pages"; fi
+if [ "$goal" = site ] || [ "$goal" = peers ]; then
+  need_command python3 python3 "speaks to the browser"
+  if apt_here; then need_command chromium chromium "looks at pages, an app and traces"; fi
 fi
 
 packages=$goal
-if [ "$goal" = valgrind ]; then packages=test; fi
+if [ "$goal" = valgrind ] || [ "$goal" = deep ]; then packages=test; fi
 missing=$(Rscript --vanilla tools/setup.R missing "$packages")
 if [ -z "$missing" ]; then exit 0; fi
 say "R packages that are missing: $(cut -d ' ' -f 1 <<<"$missing" | xargs)"

@@ -10,7 +10,7 @@ page_sections <- function(lines) {
   starts <- grep("^```\\{r ", lines)
   chunks <- lapply(starts, function(at) {
     end <- at + which(lines[-seq_len(at)] == "```")[[1L]]
-    options <- eval(parse(text = sub("^```\\{r ([a-z-]+)(.*)\\}$", "list(name = '\\1'\\2)", lines[[at]])))
+    options <- eval(parse(text = sub("^```\\{r ([a-z0-9-]+)(.*)\\}$", "list(name = '\\1'\\2)", lines[[at]])))
     c(options, list(section = section[[at]], code = lines[seq_len(end - at - 1L) + at]))
   })
   chunks <- Filter(function(chunk) !isFALSE(chunk$eval) && chunk$section > 0L, chunks)
@@ -18,7 +18,11 @@ page_sections <- function(lines) {
   split(chunks, factor(vapply(chunks, function(chunk) titles[[chunk$section]], ""), titles), drop = TRUE)
 }
 
-is_installed <- function(package) nzchar(system.file(package = package))
+# "package", or "package version".
+is_installed <- function(need) {
+  need <- strsplit(need, " ")[[1L]]
+  nzchar(system.file(package = need[[1L]])) && (length(need) == 1L || utils::packageVersion(need[[1L]]) >= need[[2L]])
+}
 
 # What the variables of a section are where its chunks are run one after the other, without objects of other packages:
 # these would load them here; and which packages were missing.
@@ -33,6 +37,8 @@ run_section <- function(chunks) {
       values$fit <- identical(values$fit[c("cvm", "cvsd", "lambda.min")], alone[c("cvm", "cvsd", "lambda.min")])
     }
     values$model <- values$model$results$RMSE
+    values$resampled <- if (!is.null(values$resampled)) unname(values$resampled$aggregate(mlr3::msr("regr.rmse")))
+    values$tuned <- if (!is.null(values$tuned)) tune::collect_metrics(values$tuned)$mean[[1L]]
     values$replicates <- dim(values$replicates$t)
     values$blocks <- if (!is.null(values$blocks)) sum(unlist(values$blocks))
     Filter(function(x) is.atomic(x) || is.list(x) && all(vapply(x, is.atomic, NA)), values)
@@ -41,12 +47,18 @@ run_section <- function(chunks) {
 }
 
 roots <- sqrt(1:4)
+folds <- split(1:32, rep(1:4, 8))
 expected <- list(
   squares = as.list((1:4)^2), roots = as.list(roots), bars = as.list(roots), tasks = as.list(roots),
-  steps = as.list(roots), loop = roots, applied = roots, mapped = roots, blocks = 210L, replicates = c(100L, 1L), fit = TRUE,
+  steps = as.list(roots), loop = roots, applied = roots, mapped = roots, looped = roots, futurized = as.list(roots),
+  crated = as.list(roots), blocks = 210L, replicates = c(100L, 1L), fit = TRUE,
   model = mean(vapply(split(1:150, rep(1:5, 30)), function(rows) {
     model <- lm(Sepal.Length ~ Petal.Length, iris[rows, ])
     sqrt(mean((iris$Sepal.Length - predict(model, iris))[-rows]^2))
+  }, 0)),
+  resampled = mean(vapply(folds, function(rows) sqrt(mean((mtcars$mpg[rows] - mean(mtcars$mpg[-rows]))^2)), 0)),
+  tuned = mean(vapply(folds, function(rows) {
+    sqrt(mean((mtcars$mpg - predict(lm(mpg ~ wt, mtcars[-rows, ]), mtcars))[rows]^2))
   }, 0))
 )
 

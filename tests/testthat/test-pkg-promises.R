@@ -114,6 +114,66 @@ test_that("with the loop that waits for it a call ends", {
   expect_false(pid %in% names(detritus_children()))
 })
 
+# An app with the lines of vignettes/neighbours.Rmd, in a process of its own; the address it serves at. Its function `slow`
+# waits, where it is called with 7, until a visitor has chosen 5.
+start_app <- function(lines, gate, env = parent.frame()) {
+  dir <- withr::local_tempdir(.local_envir = env)
+  place <- file.path(dir, "address")
+  writeLines(c(
+    "library(shiny)", "library(regatta)",
+    sprintf("gate <- %s", deparse(gate)),
+    "slow <- function(n) { while (n == 7 && !file.exists(gate)) Sys.sleep(0.01); n^2 }",
+    "ui <- function(request) {",
+    "  start <- if (identical(request$QUERY_STRING, '?second')) 3 else 7",
+    "  fluidPage(numericInput('n', 'n', start), textOutput('answer'))", "}",
+    "server <- function(input, output) {", "  observe(if (input$n == 5) file.create(gate))", lines, "}",
+    "port <- httpuv::randomPort()",
+    "later::later(function() {", sprintf("  writeLines(sprintf('http://127.0.0.1:%%d/', port), %s)", deparse(paste0(place, "-"))),
+    sprintf("  file.rename(%s, %s)", deparse(paste0(place, "-")), deparse(place)), "}, 0.1)",
+    "runApp(shinyApp(ui, server), port = port, launch.browser = FALSE, quiet = TRUE)"
+  ), file.path(dir, "app.R"))
+  app <- processx::process$new(
+    file.path(R.home("bin"), "Rscript"), c("--vanilla", file.path(dir, "app.R")), stdout = file.path(dir, "log"),
+    stderr = "2>&1", env = c("current", R_LIBS = paste(.libPaths(), collapse = ":"), TMPDIR = dir), cleanup_tree = TRUE
+  )
+  withr::defer(app$kill_tree(), envir = env)
+  wait_until(function() file.exists(place) || !app$is_alive(), 60, "the app serves")
+  expect_true(app$is_alive(), info = paste(readLines(file.path(dir, "log")), collapse = "\n"))
+  readLines(place)
+}
+
+test_that("the lines of the page keep an app of shiny responsive, as a browser sees it", {
+  for (package in c("shiny", "httpuv", "processx")) skip_if_not_installed(package)
+  page <- file.path(Sys.getenv("REGATTA_SOURCE", "."), "vignettes", "neighbours.Rmd")
+  skip_if_not(file.exists(page), "no vignettes here")
+  lines <- readLines(page, encoding = "UTF-8")
+  begin <- grep("^```\\{r shiny,", lines)
+  expect_length(begin, 1L)
+  lines <- lines[seq(begin + 1L, begin + which(lines[-seq_len(begin)] == "```")[[1L]] - 1L)]
+  url <- start_app(lines, withr::local_tempfile())
+  # Two visitors, the second in a frame of the page. While the answer of the first is waited for the second is served.
+  got <- browse(url, c(
+    "const until = async test => {",
+    "  for (;;) {",
+    "    try { const value = test(); if (value) return value; } catch (e) { }",
+    "    await new Promise(done => setTimeout(done, 20));",
+    "  }",
+    "};",
+    "const answer = visitor => visitor.document.getElementById('answer').textContent;",
+    "await until(() => document.documentElement.classList.contains('shiny-busy'));",
+    "const frame = document.body.appendChild(document.createElement('iframe'));",
+    "frame.src = location.href + '?second';",
+    "const second = await until(() => answer(frame.contentWindow) === '9' && frame.contentWindow);",
+    "const meanwhile = {first: answer(window), second: answer(second)};",
+    "second.Shiny.setInputValue('n', 5);",
+    "await until(() => answer(window) === '49');",
+    "await until(() => answer(second) === '25');",
+    "return {meanwhile, after: {first: answer(window), second: answer(second)}};"
+  ))
+  expect_identical(got$meanwhile, list(first = "", second = "9"))
+  expect_identical(got$after, list(first = "49", second = "25"))
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })

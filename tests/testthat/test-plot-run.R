@@ -126,8 +126,11 @@ test_that("a worker that died is crossed at its end", {
   run$workers$start <- c(0, 1.2)
   run$workers$exit <- c("signal 9 (SIGKILL)", "stopped")
   points <- drawn_by(drawn(run), "C_plotXY")
-  expect_length(points, 1L)
+  # The second is the key.
+  expect_length(points, 2L)
   expect_equal(points[[1L]]$arguments[[1L]]$x, 1.001)
+  expect_true("worker ended 1" %in% texts(drawn(run)))
+  expect_false(any(grepl("worker ended", texts(drawn(record_of(1, workers = 1L))))))
   lanes <- rectangles(drawn(run))
   lanes <- lanes[lanes$colour == idle_colour & lanes$lane >= 1, ]
   expect_equal(lanes$left, c(0, 1.2))

@@ -192,37 +192,55 @@ test_that("the trace of a real run with failures, retries and deaths is one that
   expect_identical(kinds[["end"]], 2L)
 })
 
-test_that("a browser reads the file and finds the slices and lanes in it", {
-  browser <- Sys.which(c("chromium", "chromium-browser", "google-chrome"))
-  browser <- browser[nzchar(browser)]
-  if (length(browser) == 0L) skip("no Chromium is installed")
-  skip_if_not_installed("processx")
+# The panel for performance in the developer tools of Chromium, given the file as if by its button: the tracks that it
+# draws, with the titles, beginnings and lengths (in milliseconds) of what is in each.
+opened_in_chromium <- function(path, env = parent.frame()) {
+  text <- jsonlite::toJSON(paste(readLines(path, encoding = "UTF-8"), collapse = "\n"), auto_unbox = TRUE)
+  browse("devtools://devtools/bundled/devtools_app.html", env = env, script = c(
+    "const bundled = name => import(`devtools://devtools/bundled/${name}`);",
+    "const {TimelinePanel} = await bundled('panels/timeline/timeline.js');",
+    "const {ViewManager} = await bundled('ui/legacy/legacy.js');",
+    "await ViewManager.ViewManager.instance().showView('timeline');",
+    "const panel = TimelinePanel.TimelinePanel.instance();",
+    paste0("await panel.loadFromFile(new File([", text, "], 'run.json', {type: 'application/json'}));"),
+    "let groups = [], data, provider;",
+    "while (groups.length === 0) {",
+    "  await new Promise(done => setTimeout(done, 50));",
+    "  if (!panel.hasActiveTrace()) continue;",
+    "  provider = panel.getFlameChart().getMainDataProvider();",
+    "  data = provider.timelineData();",
+    "  groups = data.groups;",
+    "}",
+    "const zero = Math.min(...data.entryStartTimes);",
+    "return groups.map((group, i) => {",
+    "  const until = i + 1 < groups.length ? groups[i + 1].startLevel : Infinity;",
+    "  const entries = [...data.entryLevels.keys()].filter(",
+    "    k => data.entryLevels[k] >= group.startLevel && data.entryLevels[k] < until);",
+    "  return {track: group.name, entries: entries.map(",
+    "    k => ({title: provider.entryTitle(k), start: data.entryStartTimes[k] - zero, length: data.entryTotalTimes[k]}))};",
+    "});"
+  ))
+}
+
+test_that("the developer tools of a browser draw a track for each worker, and each element in its place", {
   withr::local_preserve_seed()
-  dir <- withr::local_tempdir()
   run <- record_of(seq_along(odd_names) / 10, names = odd_names, failed = 2L, retried = 3L)
-  trace_write(run, file.path(dir, "run.json"))
-  json <- paste(readLines(file.path(dir, "run.json"), encoding = "UTF-8"), collapse = "\n")
-  # A page of its own, as the viewers are on the net: what it shows is what JSON.parse() has found.
-  page <- c(
-    "<!doctype html><meta charset='utf-8'><body><script type='application/json' id='run'>",
-    gsub("<", "\\u003c", json, fixed = TRUE),
-    "</script><script>",
-    "const trace = JSON.parse(document.getElementById('run').textContent);",
-    "const events = trace.traceEvents, slices = events.filter(e => e.ph === 'X');",
-    "const lanes = events.filter(e => e.name === 'thread_name').length;",
-    "const sound = slices.every(e => Number.isFinite(e.ts) && Number.isFinite(e.dur));",
-    "const name = slices.some(e => e.name === 'line\\nand\\ttab');",
-    "document.body.textContent = `found ${slices.length} slices in ${lanes} lanes, ${sound}, ${name}`;",
-    "</script></body>"
-  )
-  writeLines(page, file.path(dir, "page.html"), useBytes = TRUE)
-  got <- processx::run(browser[[1L]], c(
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-    paste0("--user-data-dir=", file.path(dir, "profile")), "--dump-dom",
-    paste0("file://", file.path(dir, "page.html"))
-  ), error_on_status = FALSE, timeout = 60, env = c("current", HOME = dir, TMPDIR = dir), cleanup_tree = TRUE)
-  # The session, two start-ups, the elements and a try that failed.
-  expect_match(got$stdout, sprintf("found %d slices in 3 lanes, true, true", 1L + 2L + length(odd_names) + 1L))
+  path <- withr::local_tempfile(fileext = ".json")
+  trace_write(run, path)
+  tracks <- opened_in_chromium(path)
+  found <- do.call(rbind, unlist(lapply(tracks, function(track) {
+    lapply(track$entries, function(entry) data.frame(track = track$track, entry))
+  }), recursive = FALSE))
+  for (worker in 1:2) {
+    mine <- found[grepl(sprintf("worker %d (localhost)", worker), found$track, fixed = TRUE) & found$title != "start-up", ]
+    rows <- rbind(run$elements, run$tries)
+    rows <- rows[rows$worker == worker, ]
+    rows <- rows[order(rows$start), ]
+    names <- ifelse(is.na(odd_names) | !nzchar(odd_names), paste("element", seq_along(odd_names)), odd_names)
+    expect_identical(mine$title, names[rows$index])
+    expect_equal(mine$start, rows$start * 1e3, tolerance = 1e-5)
+    expect_equal(mine$length, (rows$end - rows$start) * 1e3, tolerance = 1e-5)
+  }
 })
 
 test_that("bad arguments are refused", {
