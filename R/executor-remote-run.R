@@ -211,6 +211,7 @@ remote_give <- function(run, id, elements, tries) {
   }
   host <- seat$host
   if (!identical(run$told[host$number][[1L]], host$life)) {
+    run$told[[host$number]] <- host$life # before it is sent, so that the host is told of the end however this one is
     sent <- remote_send(run$pool, host, "RUN",
       token = run$token, n = run$plan$n, control = run$plan$control, limited = run$plan$limited,
       share = worker$share, settings = settings_since(host$base, near = FALSE), job = remote_job(run),
@@ -219,7 +220,6 @@ remote_give <- function(run, id, elements, tries) {
     if (!sent) {
       return(FALSE)
     }
-    run$told[[host$number]] <- host$life
   }
   seat$holder <- list(token = run$token, worker = id)
   seat$open <- seat$open + length(elements)
@@ -239,7 +239,7 @@ remote_send <- function(pool, host, type, ...) {
     },
     regatta_error_socket = identity
   )
-  if (inherits(sent, "error")) remote_lose(pool, host, conditionMessage(sent))
+  if (inherits(sent, "error")) suspendInterrupts(remote_lose(pool, host, conditionMessage(sent)))
   isTRUE(sent)
 }
 

@@ -42,6 +42,7 @@ remote_host <- function(number, name, workers) {
   host$state <- "gone"
   host$life <- 0
   host$tries <- 0
+  host$useful <- FALSE
   host$due <- -Inf
   host$reason <- "it was not started"
   host
@@ -65,7 +66,8 @@ seat_pid <- function(seat) {
   if (is.null(pids)) NA_integer_ else pids[[seat$at]]
 }
 
-# Before one that is gone for good is given up, seconds to wait before each new start.
+# Before one that is gone for good is given up, seconds to wait before each new start. One from which values have
+# come, or that was there for half a minute, begins with the first again.
 remote_pauses <- c(0, 1, 2, 4, 8)
 
 remote_is_final <- function(pool, host) host$state == "gone" && host$tries > length(remote_pauses)
@@ -126,8 +128,11 @@ remote_launch <- function(pool, hosts) {
   }
 }
 
-# What is to be done without waiting; whether anything was.
-remote_step <- function(pool) {
+# What is to be done without waiting; whether anything was. An interrupt in the middle would leave a host half lost, or
+# a message taken and not noted, for whoever uses the cluster next.
+remote_step <- function(pool) suspendInterrupts(remote_step_whole(pool))
+
+remote_step_whole <- function(pool) {
   done <- FALSE
   now <- .Call(ffi_clock)
   if (!is.null(pool$gate)) done <- remote_admit(pool)
@@ -257,6 +262,7 @@ remote_take <- function(pool, host, message) {
       host$state <- "ready"
       host$life <- host$life + 1
       host$since <- .Call(ffi_clock)
+      host$useful <- FALSE # no value has come yet
       host$oom_kills <- message$oom_kills
     },
     FAILED = remote_lose(pool, host, message$reason),
@@ -273,6 +279,7 @@ remote_take <- function(pool, host, message) {
     VALUE = {
       seat <- remote_seat(pool, host, message$seat)
       seat$calls <- seat$calls - 1
+      if (!is.null(message$bytes)) host$useful <- TRUE
       seat$value <- list(bytes = message$bytes, reason = message$reason)
     }
   )
@@ -296,6 +303,7 @@ remote_note <- function(pool, host, message) {
   })
   for (event in events) {
     if (event$type %in% c("ended", "left")) remote_settle(pool, host, message$token, event)
+    if (event$type == "ended") host$useful <- TRUE
   }
   if (message$token %in% names(pool$news)) {
     pool$news[[message$token]] <- c(pool$news[[message$token]], events)
@@ -342,7 +350,7 @@ remote_lose <- function(pool, host, reason) {
 
 remote_gone <- function(pool, host, reason) {
   now <- .Call(ffi_clock)
-  if (host$state == "ready" && now - host$since > 30) host$tries <- 0
+  if (host$state == "ready" && (host$useful || now - host$since > 30)) host$tries <- 0
   host$state <- "gone"
   host$reason <- reason
   host$tries <- host$tries + 1

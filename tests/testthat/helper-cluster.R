@@ -66,6 +66,9 @@ local_function <- function(name, fun, frame = parent.frame()) {
   withr::defer(replace(old), envir = frame)
 }
 
+# The same for a constant.
+local_constant <- function(name, value, frame = parent.frame()) local_function(name, value, frame)
+
 on_cluster <- function(...) {
   par_control(progress = FALSE, dump = "no", seed = 1L, ...)
 }

@@ -25,6 +25,34 @@ test_that("one who knows the secret is let in, whoever else stands at the door",
   expect_identical(par_value(agent), 0L)
 })
 
+# Connections wait in a queue of the system before they are taken; of those that do not fit nobody is told.
+test_that("a queue of connections that is too short keeps out nobody who knows the secret", {
+  skip_without_crypto()
+  skip_unless_command("python3")
+  listen <- regatta::socket_server
+  local_function("socket_server", function(..., backlog) listen(..., backlog = 1))
+  pool <- local_gate(3)
+  dialled <- withr::local_tempfile()
+  crowd <- withr::local_tempfile(lines = c(
+    "import socket, sys, time", "ends = []", "for i in range(200):", "    end = socket.socket()",
+    "    end.setblocking(False)", "    end.connect_ex((\"127.0.0.1\", int(sys.argv[1])))", "    ends.append(end)",
+    "open(sys.argv[2], \"w\").close()", "time.sleep(600)"
+  ))
+  dialers <- withr::with_preserve_seed(
+    processx::process$new("python3", c(crowd, pool$port, dialled), cleanup = TRUE)
+  )
+  withr::defer({
+    dialers$kill()
+    dialers$wait(5000)
+  })
+  wait_until(file.exists(dialled))
+  # The queue is full, and nobody is let in yet.
+  agents <- lapply(0:2, function(number) forked_agent(pool, number, seconds = 60 * slowness()))
+  gate_until(pool, function() length(gate_links(pool)) == 3L)
+  for (link in gate_links(pool)) regatta:::link_send(link, list(type = "DONE"))
+  expect_identical(lapply(agents, par_value), rep(list(0L), 3L))
+})
+
 test_that("wrong, used and replayed proofs are turned away", {
   pool <- local_gate(2)
   wrong <- forked_agent(pool, 0, key = raw(32))
@@ -122,6 +150,33 @@ test_that("a value that comes while others are looked at is taken", {
     })
   })
   expect_identical(parallel:::recvOneResult(cluster)$value, 7)
+})
+
+test_that("an interrupt waits until what has come is noted, for all who use the cluster", {
+  cluster <- shared_cluster()
+  take <- regatta:::remote_take
+  begun <- noted <- 0
+  local_function("remote_take", function(pool, host, message) {
+    begun <<- begun + 1
+    if (begun == 1) {
+      tools::pskill(Sys.getpid(), tools::SIGINT)
+      until <- Sys.time() + 0.2
+      while (Sys.time() < until) NULL
+    }
+    take(pool, host, message)
+    noted <<- noted + 1
+  })
+  ended <- tryCatch(
+    {
+      parallel::clusterCall(cluster, identity, 1)
+      "not interrupted"
+    },
+    interrupt = function(e) "interrupted"
+  )
+  expect_identical(ended, "interrupted")
+  expect_gt(begun, 0)
+  expect_identical(noted, begun)
+  expect_identical(suppressWarnings(parallel::clusterCall(cluster, identity, 2)), rep(list(2), length(cluster)))
 })
 
 test_that("workers do what package parallel and the verbs ask for", {

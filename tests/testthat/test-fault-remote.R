@@ -202,6 +202,59 @@ test_that("a cluster of which nobody has come yet is waited for", {
   expect_identical(par_lapply(1:2, identity, .on = cluster, .control = on_remote()), list(1L, 2L))
 })
 
+test_that("a host that is lost again and again is started as long as it does something between", {
+  cluster <- local_shell_cluster(1)
+  pool <- pool_of(cluster)
+  local_constant("remote_pauses", c(0, 0))
+  for (round in 1:8) {
+    if (round <= 4) {
+      expect_identical(par_lapply(1:2, identity, .on = cluster, .control = on_remote()), list(1L, 2L))
+    } else {
+      expect_identical(parallel::clusterCall(cluster, identity, round), list(round))
+    }
+    tools::pskill(agent_pids(cluster), tools::SIGKILL)
+    wait_until({
+      regatta:::remote_pump(pool, 0.05)
+      pool$hosts[[1L]]$life == round + 1
+    }, 60)
+  }
+  # one that does not
+  for (round in 1:3) {
+    life <- pool$hosts[[1L]]$life
+    tools::pskill(agent_pids(cluster), tools::SIGKILL)
+    wait_until({
+      regatta:::remote_pump(pool, 0.05)
+      pool$hosts[[1L]]$life > life || regatta:::remote_is_final(pool, pool$hosts[[1L]])
+    }, 60)
+  }
+  expect_true(regatta:::remote_is_final(pool, pool$hosts[[1L]]))
+})
+
+test_that("agents that are killed while they start are started again, and hold up no other", {
+  skip_without_crypto()
+  skip_unless_command("timeout")
+  begun <- withr::local_tempdir()
+  # Each host's first agent is killed after another time: before R runs, while it loads the package, at the handshake.
+  hosts <- sprintf("0.%02d", c(2, 25, 50, 80))
+  script <- shell_script(before = sprintf(
+    "if mkdir %s/$name 2>/dev/null; then exec timeout -s KILL $name sh -c \"$last\"; fi", begun
+  ))
+  env <- remote_env()
+  env[["TMPDIR"]] <- withr::local_tempdir("nodes-") # those that are killed leave theirs
+  cluster <- suppressWarnings(cluster_ssh(
+    c(hosts, "600"), 1, remote_rscript(), env, script, tunnel = FALSE, address = "127.0.0.1",
+    timeout = 60 * slowness(), min_workers = 1
+  ))
+  withr::defer(stop_remote(cluster))
+  control <- on_remote(batch = 1L)
+  wait_until({
+    expect_identical(par_lapply(1:8, identity, .on = cluster, .control = control), as.list(1:8))
+    all(status_of(cluster) == "idle")
+  }, 60)
+  expect_length(status_of(cluster), 5L)
+  expect_setequal(list.files(begun), c(hosts, "600"))
+})
+
 test_that("what a call needs crosses the link to a host once, compressed where that helps, and is shared there", {
   host <- local_far_host()
   cluster <- local_far_pair(host, c(1, 3), deadline = 20)

@@ -2,9 +2,6 @@
 withr::with_preserve_seed(remote_warm())
 detritus <- detritus_snapshot()
 
-# A constant of the package has another value, to the end of the caller.
-local_constant <- function(name, value, frame = parent.frame()) local_function(name, value, frame)
-
 test_that("nodes that do not say who they are keep nobody waiting, and are nodes again when they go on", {
   cl <- local_cluster(3L)
   pids <- cluster_pids(cl)
