@@ -46,6 +46,13 @@ run_files <- function(package, folder, names, out, jobs = 1L, limit = 600, secon
   rows
 }
 
+# What a shell starts in the background ignores Ctrl-C, and newer versions of R go on ignoring it.
+with_interrupts <- function() {
+  command <- c("env", "--default-signal=INT")
+  status <- suppressWarnings(system2(command[[1L]], c(command[-1L], "true"), stdout = FALSE, stderr = FALSE))
+  if (status == 0L) command
+}
+
 run_in_session <- function(package, folder, name, out, limit, wrap) {
   report <- file.path(out, paste0(name, ".csv"))
   log <- file.path(out, paste0(name, ".log"))
@@ -56,7 +63,7 @@ run_in_session <- function(package, folder, name, out, limit, wrap) {
     sprintf("run_file(%s)", toString(quoted(c(package, folder, name, report))))
   )
   # timeout(1) ends the session and its group of processes, and `wrap` sees what that leaves.
-  command <- c(wrap, "timeout", "-k", "10", format(limit), file.path(R.home("bin"), "Rscript"),
+  command <- c(wrap, with_interrupts(), "timeout", "-k", "10", format(limit), file.path(R.home("bin"), "Rscript"),
     "--vanilla", rbind("-e", code))
   start <- proc.time()[["elapsed"]]
   # R CMD check sets R_TESTS for its own session, which another would look for in vain. A folder of

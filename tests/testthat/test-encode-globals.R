@@ -589,7 +589,7 @@ test_that("an interrupt while methods are looked at leaves no half-evaluated pro
     {
       suppressWarnings(allowInterrupts({
         regatta:::methods_in(table)
-        for (k in 1:10) Sys.sleep(0.01)
+        for (k in 1:6000) Sys.sleep(0.01) # another thread may have been given the signal, and come late
       }))
       "done"
     },

@@ -569,9 +569,11 @@ test_that("a node without this version of the package says so", {
 test_that("a call that waits for its node has the variables of the time when it was made", {
   cl <- common_cluster(1L)
   v <- 1
-  first <- par_call(Sys.sleep(0.2), .on = cl, .control = on_cluster())
+  gate <- withr::local_tempfile()
+  first <- par_call(while (!file.exists(gate)) Sys.sleep(0.01), .on = cl, .control = on_cluster())
   second <- par_call(v, .on = cl, .control = on_cluster())
   v <- 2
+  file.create(gate)
   expect_null(par_value(first))
   expect_identical(par_value(second), 1)
 })

@@ -58,35 +58,47 @@ test_that("its workers are forked where the user says so, or where the host is n
   )
 })
 
-test_that("the pool of such a session is kept, grows, and serves all verbs", {
+test_that("the pool of such a session is kept, is a larger one where more are asked for, and serves all verbs", {
   skip_unless_linux()
   skip_if_not_installed("globals")
   got <- look(RSTUDIO = "1", code = function(parent, quiet) {
-    pids <- function(n) sort(unique(unlist(regatta::par_lapply(1:20, function(i) {
-      Sys.sleep(0.02)
-      Sys.getpid()
-    }, .on = n, .control = quiet()))))
+    # Each element waits until there are so many workers.
+    pids <- function(n) {
+      dir <- tempfile("pids-")
+      dir.create(dir)
+      sort(unique(unlist(regatta::par_lapply(1:20, function(i) {
+        file.create(file.path(dir, Sys.getpid()))
+        while (length(list.files(dir)) < n) Sys.sleep(0.01)
+        Sys.getpid()
+      }, .on = n, .control = quiet(batch = 1L)))))
+    }
     assign("rg_seen", 3, globalenv())
     in_workspace <- function(code) eval(substitute(code), globalenv())
     first <- pids(2L)
+    again <- pids(2L)
     values <- list(
       map = in_workspace(regatta::par_sapply(1:3, function(i) i + rg_seen)),
       reduce = regatta::par_reduce(1:10, identity, `+`, .control = quiet(workers = 2L)),
       call = in_workspace(regatta::par_value(regatta::par_call(rg_seen * 2)))
     )
     # while its workers are at calls there is a worker for another
+    gate <- tempfile()
     calls <- lapply(1:3, function(k) regatta::par_call({
-      Sys.sleep(0.3)
+      while (!file.exists(gate)) Sys.sleep(0.01)
       k
     }, .on = 2L))
     during <- regatta::par_sapply(1:2, function(i) i, .on = 2L, .control = quiet())
+    file.create(gate)
     list(
-      first = first, again = pids(2L), more = pids(4L), values = values, during = during,
+      first = first, again = again, more = pids(4L), values = values, during = during,
       calls = vapply(calls, regatta::par_value, 1L)
     )
   })
   expect_true(is_pool(got))
   expect_false(got$session %in% c(got$first, got$more))
+  expect_length(got$first, 2L)
+  expect_identical(got$again, got$first)
+  expect_length(got$more, 4L)
   expect_identical(got$values, list(map = c(4, 5, 6), reduce = 55L, call = 6))
   expect_identical(got$during, 1:2)
   expect_identical(got$calls, 1:3)
