@@ -10,6 +10,8 @@ sendData.regatta_node <- function(node, data) {
   if (node_is_behind(node)) {
     .Call(ffi_fork_stand_replace, state$stand, node$rank)
     warning(warning_replaced(node$rank))
+  } else if (.Call(ffi_fork_stand_lost, state$stand, node$rank)) {
+    warning(warning_replaced(node$rank, at_call = FALSE))
   }
   state$kept[node$rank] <- list(NULL)
   bytes <- send_handles(TRUE, to_bytes(data))

@@ -462,12 +462,14 @@ warning_here <- function(reason) {
   new_warning("regatta_warning_here", message, reason = reason)
 }
 
-warning_replaced <- function(rank) {
+# `at_call`: it was ended for this call; otherwise it had ended before.
+warning_replaced <- function(rank, at_call = TRUE) {
+  why <- if (at_call) "was still at a call that has been interrupted" else "has ended since it was last called"
   message <- sprintf(paste(
-    "worker %d was still at a call that has been interrupted: another has taken its place, which",
-    "does not have what was exported to it."
-  ), rank)
-  new_warning("regatta_warning_replaced", message)
+    "worker %d %s: another has taken its place, which does not have what functions of parallel had left there,",
+    "such as exported variables, attached packages or a stream of random numbers."
+  ), rank, why)
+  new_warning("regatta_warning_replaced", message, worker = as.integer(rank))
 }
 
 warning_globals <- function() {

@@ -305,7 +305,9 @@ agent_look <- function(agent) {
   waiting <- which(agent$calls)
   while (length(waiting) > 0L && !is.null(got <- .Call(ffi_fork_stand_receive, agent$stand, waiting, 0))) {
     agent$calls[[got[[1L]]]] <- FALSE
-    agent_send(agent, "VALUE", seat = got[[1L]], bytes = got[[2L]], reason = "its process has ended")
+    agent_send(
+      agent, "VALUE", seat = got[[1L]], bytes = got[[2L]], reason = "its process has ended", pids = agent_pids(agent)
+    )
     waiting <- which(agent$calls)
   }
   pids <- agent_pids(agent)

@@ -19,8 +19,14 @@ sendData.regatta_remote_node <- function(node, data) {
   remote_step(pool)
   while (seat$open > 0) remote_pump(pool, 1)
   fresh <- seat$calls > 0 || !is.null(seat$value)
-  if (fresh) warning(warning_replaced(node$rank))
   if (!seat_is_ready(seat)) abort_remote(node, NA, seat$host$reason)
+  lost <- seat_has_lost(seat)
+  if (fresh) {
+    seat$called <- NULL
+    warning(warning_replaced(node$rank))
+  } else if (lost) {
+    warning(warning_replaced(node$rank, at_call = FALSE))
+  }
   seat$value <- NULL
   seat$holder <- NULL
   bytes <- to_bytes(data)
@@ -71,6 +77,7 @@ remote_value <- function(pool, node, place) {
   }
   seat$value <- NULL
   if (is.null(got$bytes)) abort_remote(node, place, got$reason)
+  if (seat_has_lost(seat)) warning(warning_replaced(node$rank, at_call = FALSE))
   list(value = unserialize(got$bytes))
 }
 

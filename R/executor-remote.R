@@ -5,7 +5,8 @@
 #   host   name, workers (how many it is to have), state, link, life (how often it has become ready), pids
 #          and last facts, why it is gone, how often and when it is started again
 #   seat   the place of one worker: host and number there; `holder`, the run whose elements it was given
-#          last, and `open`, how many of them have not ended; a call of package parallel and its value
+#          last, and `open`, how many of them have not ended; a call of package parallel and its value; `called`,
+#          which worker has last answered one, and `lost`, it was not the one of the answer before
 #
 # A host is "launched", "coming" (its agent has proved who it is), "ready", or "gone". One that is gone is
 # started again, after a pause that grows, until it has failed too often. While anybody may come the
@@ -55,6 +56,7 @@ remote_seats <- function(host) {
     seat$at <- at
     seat$open <- 0
     seat$calls <- 0
+    seat$lost <- FALSE
     seat
   })
 }
@@ -64,6 +66,25 @@ seat_is_ready <- function(seat) seat$host$state == "ready"
 seat_pid <- function(seat) {
   pids <- seat$host$pids
   if (is.null(pids)) NA_integer_ else pids[[seat$at]]
+}
+
+# What no worker has that takes its place.
+seat_worker <- function(seat) c(seat$host$life, seat_pid(seat))
+
+seat_is_another <- function(seat) !is.null(seat$called) && !identical(seat$called, seat_worker(seat))
+
+# One may have ended that the agent has found ended only when it had a call for it.
+seat_answered <- function(seat) {
+  seat$lost <- seat$lost || seat_is_another(seat)
+  seat$called <- seat_worker(seat)
+}
+
+# Whether what calls had left in its worker has gone with it: once for each that has.
+seat_has_lost <- function(seat) {
+  lost <- seat$lost || seat_is_another(seat)
+  if (seat_is_another(seat)) seat$called <- NULL
+  seat$lost <- FALSE
+  lost
 }
 
 # Before one that is gone for good is given up, seconds to wait before each new start. One from which values have
@@ -279,8 +300,11 @@ remote_take <- function(pool, host, message) {
     VALUE = {
       seat <- remote_seat(pool, host, message$seat)
       seat$calls <- seat$calls - 1
-      if (!is.null(message$bytes)) host$useful <- TRUE
       seat$value <- list(bytes = message$bytes, reason = message$reason)
+      if (!is.null(message$bytes)) {
+        host$useful <- TRUE
+        seat_answered(seat)
+      }
     }
   )
 }

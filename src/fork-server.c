@@ -237,9 +237,11 @@ static const rg_member no_worker = {.pidfd = -1, .line = -1};
 
 void rg_stand_forget(rg_stand *stand, int m) {
   rg_member *member = &stand->members[m];
+  const int lost = member->lost || member->called;
   rg_fd_close(&member->line);
   rg_fd_close(&member->pidfd);
   *member = no_worker;
+  member->lost = lost;
 }
 
 int rg_stand_collect(rg_stand *stand, int m, rg_process_end *end) {
@@ -547,14 +549,31 @@ void rg_stand_give_up(rg_stand *stand, int m) {
   end_member(stand, m, rg_clock_now() + END_MS * 1000000);
 }
 
-/* Ends the worker of a member; another is forked when it is needed. */
+/* Ends the worker of a member, of which the caller tells; another is forked when it is needed. */
 SEXP ffi_fork_stand_replace(SEXP pointer, SEXP number) {
   rg_stand *stand = rg_stand_borrow(pointer);
   int m = Rf_asInteger(number) - 1;
   rg_interrupt_begin();
-  if (stand->members[m].pid > 0 && !stand->members[m].run) rg_stand_give_up(stand, m);
+  if (stand->members[m].pid > 0 && !stand->members[m].run) {
+    rg_stand_give_up(stand, m);
+    stand->members[m].lost = 0;
+  }
   rg_interrupt_end();
   return R_NilValue;
+}
+
+/* Whether what calls had left in the worker of a member has gone with it: once for each that has. One that takes part
+   in a run may still end in it, and is asked about later. */
+SEXP ffi_fork_stand_lost(SEXP pointer, SEXP number) {
+  rg_stand *stand = rg_stand_borrow(pointer);
+  rg_member *member = &stand->members[Rf_asInteger(number) - 1];
+  if (member->run) return Rf_ScalarLogical(FALSE);
+  rg_interrupt_begin();
+  lacks_worker(stand, (int)(member - stand->members)); /* one that has ended is collected */
+  rg_interrupt_end();
+  const int lost = member->lost;
+  member->lost = 0;
+  return Rf_ScalarLogical(lost);
 }
 
 /* For as long as it takes: a worker that is at another call reads this one when it has done with that. */
@@ -617,6 +636,7 @@ SEXP ffi_fork_stand_receive(SEXP pointer, SEXP numbers, SEXP timeout) {
     SEXP bytes = SET_VECTOR_ELT(got, 1, Rf_allocVector(RAWSXP, (R_xlen_t)size));
     if (receive(line, RAW(bytes), (size_t)size, INT64_MAX) == RG_MESSAGE_OK) {
       stand->members[m].calls--;
+      stand->members[m].called = 1;
       stand->members[m].since = rg_clock_now(); /* of the next one, if there is one */
       UNPROTECT(1);
       return got;

@@ -72,6 +72,8 @@ typedef struct {
   int64_t calls;   /* sent, and not answered yet */
   int64_t since;   /* when it was given what it does now, a run or calls */
   rg_member_start starting;
+  int called; /* it has answered a call, which may have left something in it */
+  int lost;   /* one that had, has gone since, and nobody was told */
 } rg_member;
 
 typedef struct rg_server {
@@ -135,6 +137,7 @@ SEXP ffi_fork_stand_members(SEXP stand);
 SEXP ffi_fork_stand_send(SEXP stand, SEXP member, SEXP bytes);
 SEXP ffi_fork_stand_receive(SEXP stand, SEXP members, SEXP timeout);
 SEXP ffi_fork_stand_replace(SEXP stand, SEXP member);
+SEXP ffi_fork_stand_lost(SEXP stand, SEXP member);
 SEXP ffi_fork_stand_stop(SEXP stand);
 
 /* fork-attach.c: in the session. */

@@ -306,6 +306,40 @@ test_that("a death costs one element, says how it was, and the worker is replace
   expect_identical(got, par_lapply(1:4, function(i) runif(1), .control = control))
 })
 
+test_that("functions of parallel say once that workers are gone that they had given something", {
+  cluster <- shared_cluster()
+  told_replaced <- function() {
+    told <- character()
+    withCallingHandlers(parallel::clusterEvalQ(cluster, rg_left <- 1), regatta_warning_replaced = function(w) {
+      told <<- c(told, conditionMessage(w))
+      invokeRestart("muffleWarning")
+    })
+    told
+  }
+  die <- function(i) tools::pskill(Sys.getpid(), tools::SIGKILL)
+  told_replaced() # what the tests before have left
+  for (k in 1:2) {
+    expect_identical(told_replaced(), character())
+    before <- cluster_status(cluster)$pid
+    expect_error(par_lapply(1L, die, .on = cluster, .control = on_remote()), class = "regatta_error_death")
+    wait_until(identical(status_of(cluster), rep("idle", 3L)), 60)
+    gone <- which(cluster_status(cluster)$pid != before)
+    expect_length(gone, 1L)
+    told <- told_replaced()
+    expect_match(told, "does not have what functions of parallel had left")
+    expect_identical(substr(told, 1, 8), sprintf("worker %d", gone))
+  }
+  # At a call, which is told of by itself; of what was left in the one that came then it is told again.
+  parallel:::sendCall(cluster[[1L]], function() Sys.sleep(600), list())
+  told <- told_replaced()
+  expect_match(told, "was still at a call that has been interrupted")
+  expect_identical(told_replaced(), character())
+  expect_error(parallel::clusterCall(cluster[1L], function() quit("no")))
+  wait_until(identical(status_of(cluster), rep("idle", 3L)), 60)
+  expect_length(told_replaced(), 1L)
+  expect_identical(told_replaced(), character())
+})
+
 test_that("runs, calls and streams on one cluster take turns", {
   cluster <- shared_cluster()
   flag <- withr::local_tempfile()

@@ -87,6 +87,89 @@ test_that("workers that a function of parallel has left at calls are taken back 
   }
 })
 
+# Warnings by which a function of parallel says that workers were replaced.
+told_replaced <- function(cl) {
+  told <- character()
+  withCallingHandlers(parallel::clusterEvalQ(cl, rg_left <- 1), regatta_warning_replaced = function(w) {
+    told <<- c(told, conditionMessage(w))
+    invokeRestart("muffleWarning")
+  })
+  told
+}
+
+# Ways in which the worker of the second of two elements, or the first worker, comes to its end.
+ends_of_workers <- list(
+  "error of another" = function(cl, ready) {
+    try(par_lapply(1:2, function(i) {
+      if (i == 2L) {
+        file.create(ready)
+        Sys.sleep(600)
+      }
+      while (!file.exists(ready)) Sys.sleep(0.01)
+      stop("boom")
+    }, .on = cl, .control = on_local()), silent = TRUE)
+  },
+  "signal" = function(cl, ready) {
+    try(par_lapply(1L, function(i) tools::pskill(Sys.getpid(), 9L), .on = cl, .control = on_local()), silent = TRUE)
+  },
+  "dropped stream" = function(cl, ready) {
+    stream <- par_stream(1:2, function(i) {
+      if (i == 2L) {
+        file.create(ready)
+        Sys.sleep(600)
+      }
+      i
+    }, .on = cl, .control = on_local())
+    par_next(stream)
+    wait_until(file.exists(ready))
+    rm(stream)
+    gc()
+  },
+  "idle" = function(cl, ready) {
+    pid <- cluster_status(cl)$pid[[1L]]
+    tools::pskill(pid, tools::SIGKILL)
+    wait_until(has_ended(pid))
+  },
+  "server" = function(cl, ready) {
+    tools::pskill(server_pid(cl), tools::SIGKILL)
+    wait_until(!server_is_alive(cl))
+  }
+)
+
+test_that("functions of parallel say once that workers are gone that they had given something", {
+  skip_unless_linux()
+  for (end in names(ends_of_workers)) {
+    ready <- withr::local_tempfile()
+    cl <- local_pool(2L)
+    ends_of_workers[[end]](cl, ready)
+    expect_identical(told_replaced(cl), character(), label = paste(end, "of a worker that has nothing"))
+    unlink(ready)
+    before <- cluster_status(cl)$pid
+    ends_of_workers[[end]](cl, ready)
+    expect_no_warning(par_lapply(1:2, identity, .on = cl, .control = on_local())) # has all that it needs
+    told <- told_replaced(cl)
+    gone <- which(cluster_status(cl)$pid != before)
+    expect_gte(length(gone), 1L)
+    expect_match(told, "does not have what functions of parallel had left", label = end)
+    expect_identical(substr(told, 1, 8), sprintf("worker %d", gone), label = end)
+    expect_identical(told_replaced(cl), character(), label = paste(end, "told already"))
+    parallel::stopCluster(cl)
+  }
+})
+
+test_that("of a worker that was replaced at a call it is told once", {
+  skip_unless_linux()
+  cl <- local_pool(1L)
+  expect_identical(told_replaced(cl), character())
+  parallel:::sendCall(cl[[1L]], function() Sys.sleep(600), list())
+  told <- told_replaced(cl)
+  expect_match(told, "was still at a call that has been interrupted")
+  expect_identical(told_replaced(cl), character())
+  expect_error(parallel::clusterCall(cl, function() quit("no")), class = "regatta_error_node")
+  expect_length(told_replaced(cl), 1L)
+  expect_identical(told_replaced(cl), character())
+})
+
 test_that("the end of the server is an error that says so, and the next run has another", {
   skip_unless_linux()
   cl <- local_pool(2L)
