@@ -40,7 +40,7 @@ the$worker_homes <- list(class = character(), package = character(), paths = cha
 the$attached_names <- NULL # what attached_names() has found
 the$globals <- NULL # the last answer of globals_of(), and what that depends on
 the$packages <- NULL # the same of packages_found()
-the$engaged <- list() # by the token of a run, the addresses of the nodes that it has of a cluster without sockets
+the$engaged <- list() # by the token of a run, what it has of a cluster without sockets: addresses of `nodes`, and `busy`
 
 # Of a worker.
 the$master <- NULL # of a node of a cluster, list(id, socket): its connection to the session and the socket of that

@@ -22,7 +22,8 @@ sendData.regatta_node <- function(node, data) {
     failed <- send()
   }
   if (failed == device_busy) {
-    abort_node(node$rank, "it is at a call, map or stream that is under way", advice_busy)
+    runs <- pool_busy(state, node$rank)
+    abort_node(node$rank, paste("it is at", busy_words(runs, "one")), busy_words(runs, "advice"))
   } else if (failed != 0L) {
     abort_node(node$rank, .Call(ffi_system_message, failed))
   }

@@ -16,6 +16,8 @@ element_states <- c(pending = 0L, done = 1L, error = 2L, death = 3L, timeout = 4
 #   keyed               what its values are kept by in a checkpoint, see driver-checkpoint.R
 #   series              the whole that it is a part of, see driver-series.R
 #   beside              how many runs of one worker are to be there at a time, this one among them
+#   is_call             TRUE: what its user has is a handle of one value, whatever the verb
+#   awaited             what its user calls it, where that is not what the verb says: see busy_words()
 #   limit_signal        the signal for an element over a limit, in place of the usual steps
 # `attended`: the run is driven from its beginning to its end, and not when the user asks for a value.
 run_new <- function(task, on, control, seed = task_base(task, control), attended = FALSE) {
@@ -64,7 +66,8 @@ run_new <- function(task, on, control, seed = task_base(task, control), attended
   run$relay <- relay_new(control, task$names)
   run$executor <- new_executor(on, list(
     n = task$n, workers = run$places, control = checkpoint_control(run), seed = run$seed, share = run$share,
-    loop = task$loop, replay = task$replay, limited = limits_any(run), attended = attended, verb = task$verb
+    loop = task$loop, replay = task$replay, limited = limits_any(run), attended = attended, verb = task$verb,
+    awaited = task$awaited
   ))
   run$memory <- memory_new(run)
   on.exit()
@@ -293,7 +296,7 @@ take_suppressed <- function(run, event) {
 # Of a run that was closed before its elements had ended.
 run_lost <- function(run, call = run$task$call) {
   if (!is.null(run$failure)) signal_error(run$failure)
-  pid <- if (run$task$verb == "par_call") run$workers$rows[[1L]]$pid
+  pid <- if (isTRUE(run$task$is_call)) run$workers$rows[[1L]]$pid
   signal_error(error_lost(pid, call = call, verb = run$task$verb))
 }
 

@@ -87,10 +87,15 @@ cluster_guard <- function(pool, code) {
 # Of a cluster without sockets what comes from any node is for the one run that has it.
 cluster_engage <- function(pool) {
   taken <- vapply(pool$wires, function(wire) rlang::obj_address(wire$node), "")
-  if (any(taken %in% unlist(the$engaged))) {
-    signal_error(error_start(length(pool$wires), reason_busy, advice_busy, call = pool$plan$call))
+  others <- Filter(function(engaged) any(taken %in% engaged$nodes), the$engaged)
+  if (length(others) > 0L) {
+    runs <- lapply(others, `[[`, "busy")
+    signal_error(error_start(
+      length(pool$wires), reason_busy(runs), busy_words(runs, "advice"), call = pool$plan$call
+    ))
   }
-  the$engaged[[pool$token]] <- taken
+  awaited <- pool$plan$awaited
+  the$engaged[[pool$token]] <- list(nodes = taken, busy = if (is.null(awaited)) busy_usual else awaited)
 }
 
 # A worker that takes the place of another is a node that the run has not used, if there is one.

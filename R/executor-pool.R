@@ -6,6 +6,7 @@ new_executor.regatta_cluster <- function(on, plan) {
   members <- stand_numbers(on)
   stand_ready(state)
   pool_settle(state, members)
+  if (!is.null(plan$awaited)) state$awaited[[plan$verb]] <- plan$awaited
   pool <- fork_pool_new(plan, state$stand)
   packed <- pool_code(pool, plan, state$base)
   starts <- new.env(parent = emptyenv())
@@ -13,7 +14,7 @@ new_executor.regatta_cluster <- function(on, plan) {
   starts$ids <- integer() # their numbers
   executor <- fork_pool_executor(
     pool, "pool",
-    begin = function(workers, places) pool_attach(pool, workers, places, members),
+    begin = function(workers, places) pool_attach(pool, state, workers, places, members),
     look = function(timeout) pool_poll(pool, state, plan, timeout, starts)
   )
   if (state$start != "forkserver") {
@@ -23,7 +24,10 @@ new_executor.regatta_cluster <- function(on, plan) {
       starts$pids <- c(starts$pids, executor$pid(worker))
     }
   }
-  executor$advice <- paste(advice_busy, "`regatta_info()` tells the limits of processes, open files and memory.")
+  executor$advice <- paste(
+    busy_words(pool_busy(state, members), "advice"),
+    "`regatta_info()` tells the limits of processes, open files and memory."
+  )
   end <- executor$stop
   executor$stop <- function() {
     packed <<- NULL # what the workers had by handle
@@ -35,9 +39,30 @@ new_executor.regatta_cluster <- function(on, plan) {
 # EBUSY, on all systems.
 device_busy <- 16L
 
-reason_busy <- "all of this cluster are at calls, maps or streams that are under way"
+# What a run that has a worker is called where another wants that worker, and when the worker is free. A neighbour whose
+# users know its runs by another name says so by `awaited` of a task.
+busy_usual <- list(
+  one = "a call, map or stream that is under way", many = "calls, maps or streams that are under way",
+  advice = "A worker that is at a call is free when `par_value()` has its value, those of a stream are at its end."
+)
 
-advice_busy <- "A worker that is at a call is free when `par_value()` has its value, those of a stream are at its end."
+# `runs` is a list of such descriptions, `which` a part of them.
+busy_words <- function(runs, which) {
+  if (length(runs) == 0L) runs <- list(busy_usual)
+  words <- unique(vapply(runs, `[[`, "", which))
+  paste(words, collapse = if (which == "advice") " " else " or ")
+}
+
+reason_busy <- function(runs) paste("all of this cluster are at", busy_words(runs, "many"))
+
+# Of the runs that have these workers.
+pool_busy <- function(state, numbers) {
+  members <- .Call(ffi_fork_stand_members, state$stand)
+  lapply(unique(members$call[numbers][members$busy[numbers]]), function(verb) {
+    awaited <- state$awaited[[verb]]
+    if (is.null(awaited)) busy_usual else awaited
+  })
+}
 
 # Returns what must be kept as long as workers may read it.
 pool_code <- function(pool, plan, base) {
@@ -52,7 +77,7 @@ pool_code <- function(pool, plan, base) {
 }
 
 # Events: who has joined, and who not. A member that takes part in another run is no reason for a warning.
-pool_attach <- function(pool, workers, places, members) {
+pool_attach <- function(pool, state, workers, places, members) {
   lapply(seq_along(workers), function(k) {
     time <- .Call(ffi_clock)
     got <- .Call(ffi_fork_worker_attach, pool, places[[k]], workers[[k]], members)
@@ -62,7 +87,7 @@ pool_attach <- function(pool, workers, places, members) {
       reason <- if (got[[2L]] != device_busy) {
         .Call(ffi_system_message, got[[2L]])
       } else if (k == 1L) {
-        reason_busy
+        reason_busy(pool_busy(state, members))
       }
       event_not_started(workers[[k]], reason)
     }

@@ -22,6 +22,7 @@ stand_new <- function(n, packages, call = NULL, start = "forkserver", timeout = 
   state$timeout <- timeout
   state$options <- options
   state$kept <- list() # replies of workers that nobody has asked for
+  state$awaited <- list() # by verb, what its runs are called that have workers: see busy_words()
   stand_serve(state, call)
   state$stand <- .Call(ffi_fork_stand_new, state$server, n)
   if (start == "forkserver") stand_fill(state, call) else stand_start(state, timeout, call)

@@ -5,14 +5,14 @@ par_call <- function(expr, .on = getOption("regatta.on"),
 }
 
 # `...`: what a task may have beside, see run_new().
-call_begin <- function(expr, env, on, control, call, ...) {
+call_begin <- function(expr, env, on, control, call, ..., verb = "par_call") {
   control <- check_control(control, 1, call = call)
   force_around(call("{", expr), list(), env)
   evaluate <- evaluator_in(env)
   X <- list(expr)
   tries <- if (control$retries > 0) evaluator_again(env) else evaluate
   task <- list(
-    verb = "par_call", call = call, n = 1L, names = NULL,
+    verb = verb, call = call, n = 1L, names = NULL, is_call = TRUE,
     loop = map_loop(X, tries, list()),
     replay = list(X = X, FUN = evaluate, args = list(), env = env), ...
   )

@@ -104,12 +104,20 @@ future_launch <- function(future, place) {
   control[c("seed", "progress")] <- FALSE
   future$handle <- call_begin(
     future_code(), future_frame(future, is.null(place$on)), place$on, control, quote(future()),
-    prefix = function(...) "", on_note = function(index, note) future_heard(future, note$condition), beside = workers
+    prefix = function(...) "", on_note = function(index, note) future_heard(future, note$condition), beside = workers,
+    verb = "future", awaited = future_awaited
   )
   future_running("add", future = future)
   future$state <- "running"
   future
 }
+
+# Of a worker that is at one, to others that want the worker: see busy_words().
+future_awaited <- list(
+  one = "a future that is under way, or whose value nobody has asked for",
+  many = "futures that are under way, or whose values nobody has asked for",
+  advice = "A worker that is at a future is free when `value()` has its value, or `resolved()` has found that it is there."
+)
 
 # Until fewer than `workers` run. Those that are done are collected, which gives back their workers.
 future_wait <- function(workers) {

@@ -145,6 +145,45 @@ test_that("what is not to wait for the end is told at once", {
   expect_identical(seen, "now\n")
 })
 
+test_that("a cluster whose workers are at futures says so, in words of future", {
+  cl <- local_pool(1L)
+  local_plan(regatta, .on = cl)
+  f <- future(5)
+  uses <- list(
+    function() parallel::clusterApply(cl, 1:3, identity),
+    function() par_lapply(1:3, identity, .on = cl, .control = on_local())
+  )
+  for (use in uses) {
+    told <- conditionMessage(expect_error(use(), class = "regatta_error"))
+    expect_match(told, "future.*whose values? nobody has asked for.*`value\\(\\)`")
+    expect_no_match(told, "par_value")
+  }
+  expect_identical(cluster_status(cl)$call, "future")
+  expect_identical(value(f), 5)
+  for (use in uses) expect_identical(use(), as.list(1:3))
+  # Nobody is told of futures who has none.
+  handle <- par_call(1, .on = cl, .control = on_local())
+  told <- conditionMessage(expect_error(uses[[1L]](), class = "regatta_error_node"))
+  expect_match(told, "at a call, map or stream that is under way.*par_value")
+  expect_no_match(told, "future")
+  expect_identical(par_value(handle), 1)
+  # One that resolved() has found done holds nobody up.
+  f <- future(6)
+  wait_until(future::resolved(f))
+  expect_identical(uses[[1L]](), as.list(1:3))
+  expect_identical(value(f), 6)
+})
+
+test_that("a future of a plan of package future on a cluster of this one has its value, for which resolved() waits", {
+  cl <- local_pool(2L)
+  local_plan(future::cluster, workers = cl)
+  # It cannot look at a node without a connection of R's, waits, and says so.
+  f <- future(7)
+  expect_warning(done <- future::resolved(f), "not yet implemented for workers of class.*regatta_node")
+  expect_true(done)
+  expect_identical(value(f), 7)
+})
+
 test_that("workers that do not inherit the session get globals and packages", {
   pool <- local_pool(2)
   local_plan(regatta, .on = pool)
