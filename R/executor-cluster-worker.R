@@ -20,8 +20,16 @@ cluster_worker_hello <- function(probe, token) {
   near <- tryCatch(identical(rawToChar(unserialize(probe)), token), error = function(e) FALSE)
   cluster_reply(value = list(
     pid = Sys.getpid(), local = near, clock = .Call(ffi_clock), endian = .Platform$endian,
-    version = regatta_version(), cores = as.integer(workers_available())
+    version = regatta_version(), cores = as.integer(workers_available()), dir = directory_of_start()
   ))
+}
+
+# The working directory of this process if it is still that in which it was started, by the shell that has started it;
+# NULL if it is another, as after a call of setwd(), or that cannot be told.
+directory_of_start <- function() {
+  now <- getwd()
+  start <- Sys.getenv("PWD")
+  if (!is.null(now) && nzchar(start) && identical(normalizePath(start, mustWork = FALSE), now)) now
 }
 
 cluster_worker_begin <- function(bytes, slots, number, token, share = NULL, settings = NULL, mark = NULL) {

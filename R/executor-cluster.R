@@ -285,6 +285,8 @@ cluster_met <- function(pool, w, got) {
     facts <- got$reply$value
     facts$ahead <- if (facts$local) 0 else facts$clock - wire$told
     wire$base <- settings_base()
+    # The session may have gone elsewhere since it has started the node.
+    if (!is.null(facts$dir)) wire$base$settings$dir <- facts$dir
     wire$facts <- facts
     if (facts$local && !is.null(wire$pointer)) {
       .Call(ffi_cluster_wire_watch, wire$pointer, facts$pid)

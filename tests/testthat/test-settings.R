@@ -177,6 +177,25 @@ test_that("a map has the options of the session, on this machine also directory,
   expect_identical(lapply(places, parallel::clusterCall, look), before)
 })
 
+test_that("a node of parallel that is where it was started goes along with the session, from the first map on", {
+  skip_unless_linux()
+  dirs <- normalizePath(c(withr::local_tempdir(), withr::local_tempdir(), withr::local_tempdir()))
+  withr::local_envvar(PWD = "/") # the session has gone elsewhere itself
+  begun <- withr::with_dir(dirs[[1L]], cluster_start(2L))
+  withr::defer(begun$stop())
+  nodes <- begun$cluster
+  where <- function() {
+    vapply(1:2, function(k) par_sapply(1L, function(i) getwd(), .on = nodes[k], .control = on_local()), "")
+  }
+  withr::local_dir(dirs[[2L]])
+  parallel::clusterCall(nodes[2L], setwd, dirs[[3L]]) # on purpose
+  expect_identical(where(), dirs[c(2L, 3L)])
+  expect_identical(parallel::clusterCall(nodes, getwd), as.list(dirs[c(1L, 3L)]))
+  expect_identical(withr::with_dir(dirs[[1L]], where()), dirs[c(1L, 1L)])
+  expect_identical(where(), dirs[c(2L, 3L)])
+  expect_identical(parallel::clusterCall(nodes, getwd), as.list(dirs[c(1L, 3L)]))
+})
+
 test_that("options are those of the session in a call, from the first one on, and what it has not is the worker's", {
   withr::local_options(rg.both = "session", rg.gone = "session", digits = 6)
   begun <- list(psock = cluster_start(1L))
