@@ -21,7 +21,9 @@ stand_new <- function(n, packages, call = NULL, start = "forkserver", timeout = 
   state$start <- start
   state$timeout <- timeout
   state$options <- options
-  state$kept <- list() # replies of workers that nobody has asked for
+  # Replies of workers that nobody has asked for. All have their places from the beginning: others know a cluster by
+  # what it holds, and it is to be the same after a call.
+  state$kept <- vector("list", n)
   state$awaited <- list() # by verb, what its runs are called that have workers: see busy_words()
   stand_serve(state, call)
   state$stand <- .Call(ffi_fork_stand_new, state$server, n)

@@ -177,6 +177,9 @@ test_that("a cluster whose workers are at futures says so, in words of future", 
 test_that("a future of a plan of package future on a cluster of this one has its value, for which resolved() waits", {
   cl <- local_pool(2L)
   local_plan(future::cluster, workers = cl)
+  # More than workers: each is known to be there by a cluster that is the same as before.
+  got <- suppressWarnings(lapply(lapply(1:4, function(i) future(i * 10)), value), classes = "simpleWarning")
+  expect_identical(got, list(10, 20, 30, 40))
   # It cannot look at a node without a connection of R's, waits, and says so.
   f <- future(7)
   expect_warning(done <- future::resolved(f), "not yet implemented for workers of class.*regatta_node")
