@@ -50,6 +50,7 @@ the$settings <- NULL # of one that stands ready between runs, its options and th
 the$options_given <- character() # names of options of the session that it was started with
 # list(search, names): the search path without what the last run needed, and what of it attach_names() was given
 the$attached <- NULL
+the$depends <- list() # by its place on the search path, what a package that was detached has attached itself
 
 # What calls the user's function is called from here, as base R's lapply() is from its own namespace: do.call(), eval(),
 # get() and match.fun(), given as that function, look from there on, and find nothing of this package or of its imports.

@@ -246,11 +246,14 @@ error_elements <- function(errors, n, call = NULL) {
   )
 }
 
-warning_errors <- function(errors, n, call = NULL, file = NULL) {
-  message <- sprintf(
-    "%s; the conditions are in place of their values. `%s(result)` of the result tells them, `summary(%s)` lists them.",
-    count_failures(errors, n), ours("par_failed"), ours("par_last()")
-  )
+# `stand`: what is in place of their values, in words.
+warning_errors <- function(errors, n, call = NULL, file = NULL, stand = NULL) {
+  if (is.null(stand)) {
+    stand <- sprintf(
+      "the conditions are in place of their values. `%s(result)` of the result tells them", ours("par_failed")
+    )
+  }
+  message <- sprintf("%s; %s, `summary(%s)` lists them.", count_failures(errors, n), stand, ours("par_last()"))
   message <- paste(c(message, if (!is.null(file)) advise_debugger(errors[[1L]], file)), collapse = "\n")
   new_warning("regatta_warning_errors", message, errors = errors, n = n, call = call)
 }

@@ -35,7 +35,7 @@ limits_enforce <- function(run) {
   now <- workers_running(run)
   for (w in which(now$element > 0)) { # positions of workers, not their numbers
     used <- limits_used(run, w, now)
-    over <- names(used)[used > unlist(run$control[names(limit_kinds)])]
+    over <- names(used)[which(used > unlist(run$control[names(limit_kinds)]))]
     if (length(over) > 0L) {
       kind <- over[[1L]]
       end_element(run, now$worker[[w]], now$element[[w]], now$try[[w]], limit_kinds[[kind]], used[[kind]])
@@ -45,6 +45,7 @@ limits_enforce <- function(run) {
 
 limit_kinds <- c(timeout = "elapsed", cpu_timeout = "cpu", memory = "memory")
 
+# The memory of a worker that is gone, whose death has not been told yet, is NA.
 limits_used <- function(run, w, now) {
   memory <- if (is.finite(run$control$memory)) {
     run$executor$measure(now$worker[[w]], "memory") - run$workers$rows[[now$worker[[w]]]]$base

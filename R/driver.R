@@ -11,6 +11,8 @@ element_states <- c(pending = 0L, done = 1L, error = 2L, death = 3L, timeout = 4
 #                       errors = "stop"; all of them unless given
 #   on_retry(run, index, kind, cnd, event)   called before an element is tried again
 #   on_note(index, note)                     called for what ffi_evaluator_note() has sent
+#   failed              what the verb puts in place of the values that are missing with errors = "collect", as text,
+#                       if that are not their conditions
 #   near                what needs workers that share memory with the session, as text
 #   inherit             TRUE: workers are to have all that the session has
 #   keyed               what its values are kept by in a checkpoint, see driver-checkpoint.R
@@ -325,7 +327,7 @@ run_result <- function(run) {
     file <- save_dump(run, errors)
     if (run$control$errors == "collect") {
       run$values[run_failed(run)] <- all_as_failed(errors)
-      warning(warning_errors(errors, run$n, call, file))
+      warning(warning_errors(errors, run$n, call, file, run$task$failed))
     } else {
       several <- run$control$errors == "finish" && length(errors) > 1L
       cnd <- if (several) error_elements(errors, run$n, call) else errors[[1L]]

@@ -48,7 +48,7 @@ attached_values <- "regatta:attached"
 search_take <- function() {
   names <- search()
   envs <- search_envs()
-  lists <- which(!startsWith(names, "package:") & names != attached_packages)[-1L]
+  lists <- which(!is_package_entry(names) & names != attached_packages)[-1L]
   held <- lapply(envs[lists], function(env) {
     list(env = env, variables = workspace_take(env), locked = workspace_locked(env = env))
   })
@@ -60,34 +60,39 @@ search_restore <- function(before) {
   if (!identical(envs, before$envs)) {
     # Two may have one name.
     new <- !vapply(envs, function(env) any(vapply(before$envs, identical, NA, env)), NA)
-    for (at in rev(which(new))) suppressWarnings(detach(pos = at))
+    for (at in rev(which(new))) suppressWarnings(detach(pos = at, force = TRUE))
     search_set(before$names)
   }
   for (list in before$held) workspace_reset(list$variables, list$locked, list$env)
 }
 
-# Only packages can be attached again.
+# From the end of the path on, where nothing is touched that is in place. Only packages can be attached again.
 search_set <- function(wanted) {
-  now <- search()
-  if (identical(now, wanted)) {
-    return(invisible())
-  }
-  for (name in setdiff(now, wanted)) leave_package(name)
-  wanted <- wanted[wanted %in% search() | startsWith(wanted, "package:")]
-  # From the end of the path on nothing is touched as long as it is in place.
-  now <- search()
-  same <- 0L
-  while (same < min(length(now), length(wanted)) &&
-    now[[length(now) - same]] == wanted[[length(wanted) - same]]) {
-    same <- same + 1L
-  }
-  for (name in rev(wanted[seq_len(length(wanted) - same)])) {
-    if (name %in% search() && !startsWith(name, "package:")) next
+  for (name in setdiff(search(), wanted)) leave_package(name)
+  wanted <- wanted[wanted %in% search() | is_package_entry(wanted)]
+  for (behind in seq_along(wanted) - 1L) search_place(wanted[[length(wanted) - behind]], behind)
+}
+
+# `name` is to have `behind` entries behind it, which are in place.
+search_place <- function(name, behind) {
+  if (is_package_entry(name)) {
+    if (identical(entry_before(behind), name)) return(invisible())
     if (name %in% search()) leave_package(name)
-    package <- sub("^package:", "", name)
-    suppressPackageStartupMessages(attachNamespace(loadNamespace(package)))
+    space <- loadNamespace(sub("^package:", "", name))
+    suppressPackageStartupMessages(attachNamespace(space, length(search()) - behind + 1L, the$depends[[name]]))
+  } else {
+    # What stands between a list and its place is attached again in front of it.
+    while (entry_before(behind) != name && is_package_entry(entry_before(behind))) leave_package(entry_before(behind))
   }
 }
 
-# Those that need it may be among the next to go.
-leave_package <- function(name) suppressWarnings(detach(name, character.only = TRUE))
+# What stands in front of the last `behind` entries.
+entry_before <- function(behind) search()[[length(search()) - behind]]
+
+is_package_entry <- function(names) startsWith(names, "package:")
+
+# Others may depend on it that stay, or are among the next to go.
+leave_package <- function(name) {
+  the$depends[[name]] <- get0(".Depends", as.environment(name), inherits = FALSE)
+  suppressWarnings(detach(name, character.only = TRUE, force = TRUE))
+}

@@ -105,8 +105,7 @@ refuse_setting <- function(..., call = rlang::caller_call()) {
     message <- "every setting is given by its name, as in `par_control(workers = 2)`."
     name <- ""
   } else {
-    near <- known[startsWith(known, name)]
-    if (length(near) == 0L) near <- known[utils::adist(name, known) <= 2]
+    near <- near_settings(name, known)
     hint <- if (name %in% setting_workers) {
       "The number of processes is `workers`."
     } else if (length(near) > 0L) {
@@ -119,6 +118,13 @@ refuse_setting <- function(..., call = rlang::caller_call()) {
   signal_error(new_error(
     "regatta_error_argument", message, argument = name, value = ...elt(1), call = call
   ))
+}
+
+# The nearest first: those that begin alike, and those that differ in few letters.
+near_settings <- function(name, known) {
+  distance <- utils::adist(name, known)[1L, ]
+  near <- distance <= 2 | startsWith(known, substr(name, 1L, max(4L, nchar(name) - 1L)))
+  known[near][order(distance[near])]
 }
 
 # Names under which other packages have the number of processes.

@@ -39,9 +39,9 @@ further_arguments <- function(...) {
 }
 
 # Elements of the list or vector `X`. `args` are forced here, once, and not in every worker. `keyed`: see
-# driver-checkpoint.R; `series`: see driver-series.R.
+# driver-checkpoint.R; `series`: see driver-series.R; `failed` and `near`: see driver.R.
 map_list <- function(X, FUN, args, verb, call, on, control, names = base::names(bare_elements(X)), near = NULL,
-                     keyed = keyed_by(X, FUN, args), series = NULL) {
+                     keyed = keyed_by(X, FUN, args), series = NULL, failed = NULL) {
   n <- count_elements(X)
   control <- check_control(control, n, call = call)
   if (n == 0L) {
@@ -51,7 +51,8 @@ map_list <- function(X, FUN, args, verb, call, on, control, names = base::names(
   task <- list(
     verb = verb, call = call, n = n, names = names,
     loop = map_loop(X, FUN, args),
-    replay = list(X = X, FUN = FUN, args = args), near = near, keyed = keyed, series = series
+    replay = list(X = X, FUN = FUN, args = args), near = near, keyed = keyed, series = series,
+    failed = failed
   )
   with_calls(run_map(task, on, control))
 }

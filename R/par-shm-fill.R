@@ -96,7 +96,8 @@ fill_parts <- function(x, f, verb, call, on, control) {
   control <- check_control(control, length(starts), call = call)
   results <- map_list(
     seq_along(starts), fill_part(x, f, starts, verb), list(), verb, call, on, control,
-    names = range_names(starts, c(starts[-1L] - 1, n)), near = paste0(verb, "()"), keyed = NULL
+    names = range_names(starts, c(starts[-1L] - 1, n)), near = paste0(verb, "()"), keyed = NULL,
+    failed = "zeros are in place of their values. Their conditions are the attribute \"errors\" of the result"
   )
   # What no part has written, because it failed, is reserved now; the rest is there.
   .Call(ffi_shm_array_reserve, x)

@@ -92,7 +92,8 @@ stream_end <- function(stream) {
 
 stream_is_over <- function(stream) {
   if (is.null(stream$ended)) {
-    return(sprintf("all %.0f results of the stream have been taken: ask `par_more()` first", stream$n))
+    all <- if (stream$n == 1) "the one result" else sprintf("all %.0f results", stream$n)
+    return(paste(all, if (stream$n == 1) "has" else "have", "been taken from the stream: ask `par_more()` first"))
   }
   sprintf("the stream was ended by a failure after %.0f of %.0f results: `par_last()` has it, and with %s %s",
     stream$ended, stream$n, "`par_control(errors = \"collect\")`", "a failed element is a result like others")

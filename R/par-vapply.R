@@ -11,13 +11,19 @@ par_vapply <- function(X, FUN, FUN.VALUE, ..., USE.NAMES = TRUE, .on = getOption
     names <- if (USE.NAMES) names_of_result(X)
     return(vapply_columns(X, FUN, FUN.VALUE, args, names, USE.NAMES, sys.call(), .on, .control))
   }
-  values <- map_list(X, FUN, args, "par_vapply", sys.call(), .on, .control)
+  values <- map_list(X, FUN, args, "par_vapply", sys.call(), .on, .control, failed = vapply_failed(FUN.VALUE))
   if (.control$errors == "collect") {
     failed <- vapply(values, inherits, NA, "regatta_error")
     values[failed] <- list(missing_like(FUN.VALUE))
   }
   names(values) <- if (USE.NAMES) names_of_result(X)
   vapply_values(values, FUN.VALUE, USE.NAMES, sys.call())
+}
+
+# The result has no place for conditions.
+vapply_failed <- function(template) {
+  missing <- if (is.list(template)) "NULL" else if (is.raw(template)) "00" else "NA"
+  paste0("`", missing, "` is in place of their values. Their conditions are the field `errors` of this warning")
 }
 
 # Type, length and shape of every value are checked here, in the words of vapply().
@@ -66,7 +72,10 @@ vapply_columns <- function(X, FUN, template, args, names, use_names, call, on, c
       list(names = names(value), dimnames = dimnames(value))
     }
   }
-  told <- map_list(seq_len(n), one, args, "par_vapply", call, on, control, names = names(X))
+  told <- map_list(
+    seq_len(n), one, args, "par_vapply", call, on, control,
+    names = names(X), failed = vapply_failed(template)
+  )
   misfits <- which(vapply(told, function(x) "misfit" %in% names(x), NA))
   if (length(misfits) > 0L) {
     values <- rep(list(template), n)

@@ -177,7 +177,8 @@ new_executor_script <- function(on, plan) {
     signal = function(worker, number) note("signal", worker, number),
     measure = function(worker, what) {
       switch(what,
-        memory = sum(place$bytes[worker], na.rm = TRUE), stopped = worker %in% place$stopped, oom_kills = place$kills
+        memory = if (is.null(place$measured)) sum(place$bytes[worker], na.rm = TRUE) else place$measured,
+        stopped = worker %in% place$stopped, oom_kills = place$kills
       )
     },
     guard = function(code) code,

@@ -311,6 +311,25 @@ test_that("a limit interrupts by element, then the worker is asked, then ended",
   expect_identical(steps, c("interrupt 1 1", "signal 1 15", "signal 1 9"))
 })
 
+test_that("a worker that is gone and has not been told of yet is over no limit", {
+  on <- on_script(1L,
+    function(place) list(script_joined(1L)),
+    function(place) {
+      place$measured <- NA_real_
+      list()
+    },
+    function(place) {
+      place$measured <- NULL
+      place$given[1L] <- list(NULL)
+      list(script_left(1L))
+    },
+    function(place) list(script_joined(2L))
+  )
+  got <- suppressWarnings(run_script(3, on, batch = 1, memory = 5e6, errors = "collect"))
+  expect_s3_class(got[[1L]], "regatta_error_death")
+  expect_identical(got[2:3], numbers_of(3)[2:3])
+})
+
 test_that("who has told the end of a try and still looks as if it were at it spoils no other try", {
   interrupted <- function(place) list(script_failed(place, 1L, interrupted = TRUE))
   # as a slot does that is looked at between the end of an element and the next; it never ends here

@@ -69,6 +69,7 @@ test_that("every argument is checked by name", {
     par_control(2)
     par_control(cores = 2)
     par_control(erors = "stop")
+    par_control(retry = 2)
     par_control(frobnicate = 1)
   })
 })

@@ -69,6 +69,11 @@ test_that("with errors = \"collect\" a failed element is missing and its error i
   )
   expect_identical(got, c(1, NA, 3))
   expect_identical(seen$errors[[1L]]$index, 2L)
+  expect_match(conditionMessage(seen), "1 error; `NA` is in place of their values. Their conditions are the field `errors`")
+  large <- function(x) if (x == 2L) stop("second") else raw(3e5)
+  expect_warning(
+    par_vapply(1:4, large, raw(3e5), .control = two_workers(errors = "collect")), "`00` is in place of their values"
+  )
 })
 
 test_that("FUN.VALUE is checked at the door", {

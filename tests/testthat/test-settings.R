@@ -10,7 +10,8 @@ library_of <- function(names) {
   for (name in names) {
     at <- file.path(source, name)
     dir.create(file.path(at, "R"), recursive = TRUE)
-    writeLines(c(paste("Package:", name), "Version: 1.0", "Title: T"), file.path(at, "DESCRIPTION"))
+    depends <- if (name == "rgneeds") "Depends: rgone"
+    writeLines(c(paste("Package:", name), "Version: 1.0", "Title: T", depends), file.path(at, "DESCRIPTION"))
     writeLines(sprintf("export(rg_both, %s_own)", name), file.path(at, "NAMESPACE"))
     loading <- "set <- function() { Sys.setenv(RG_LOADED = \"package\"); options(rg_loaded = \"package\") }"
     writeLines(
@@ -29,7 +30,7 @@ library_of <- function(names) {
   if (!all(dir.exists(file.path(lib, names)))) stop(paste(out, collapse = "\n"))
   lib
 }
-lib <- library_of(c("rgone", "rgtwo", "rgsets"))
+lib <- library_of(c("rgone", "rgtwo", "rgsets", "rgneeds"))
 paths <- .libPaths()
 
 .libPaths(c(lib, paths))
@@ -141,6 +142,41 @@ test_that("packages are on the search path of a worker as on that of the session
     detach("package:rgtwo")
   })
   expect_identical(lapply(places, parallel::clusterCall, search), before)
+})
+
+test_that("what a worker has attached gives way to a map and is put back: packages that others need, and lists", {
+  withr::defer(for (name in c("rgneeds", "rgone", "rgtwo")) unloadNamespace(name))
+  .libPaths(c(lib, paths))
+  withr::defer(.libPaths(paths))
+  taken <- function() {
+    list(search(), as.environment("package:rgneeds")$.Depends, rgtwo_own(), rg_listed, rg_both())
+  }
+  environment(taken) <- globalenv()
+  given <- function(lib) {
+    .libPaths(c(lib, .libPaths()))
+    library(rgtwo)
+    library(rgneeds)
+    attach(list(rg_listed = 1), name = "rglist")
+    suppressWarnings(attach(list(rg_listed = 2), name = "rgagain"))
+  }
+  environment(given) <- globalenv()
+  fresh <- c(list(local = cluster_local(1L)), if (!is.null(started$psock)) list(psock = cluster_start(1L)$cluster))
+  withr::defer(for (one in fresh) parallel::stopCluster(one))
+  for (place in names(fresh)) parallel::clusterCall(fresh[[place]], given, lib)
+  before <- lapply(fresh, parallel::clusterCall, taken)
+  library(rgtwo)
+  suppressWarnings(library(rgneeds))
+  withr::defer(for (name in c("rgneeds", "rgone", "rgtwo")) detach(paste0("package:", name), character.only = TRUE))
+  two <- function(i) c(rgtwo_own(), rg_both())
+  both <- function(i) c(rgneeds_own(), rgone_own(), rgtwo_own(), rg_both())
+  environment(two) <- environment(both) <- globalenv()
+  for (place in names(fresh)) {
+    for (fun in list(two, both, two)) {
+      expect_identical(par_lapply(1, fun, .on = fresh[[place]], .control = on_local()), lapply(1, fun), label = place)
+    }
+    # Only a worker that was not replaced has what it was given.
+    expect_identical(parallel::clusterCall(fresh[[place]], taken), before[[place]], label = place)
+  }
 })
 
 test_that("a map has the options of the session, on this machine also directory, variables and libraries", {
