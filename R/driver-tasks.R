@@ -14,6 +14,7 @@ tasks_new <- function(n) {
   table$end <- rep(NA_real_, n)
   table$bytes <- numeric(n)
   table$later <- list()
+  table$waiting <- 0L
   table
 }
 
@@ -43,40 +44,46 @@ tasks_submit <- function(table, index) {
   }
 }
 
-# The same for ends that nobody asks for before the record of the run is looked at: kept as they came, and
-# entered some hundred events at a time.
+# The same for ends that nobody asks for before the record of the run is looked at: kept as they came, and entered
+# when they are many, all at once. What is kept longer is garbage that R looks at again and again.
 tasks_note_later <- function(table, event) {
-  columns <- c("index", "worker", "start", "end", "bytes")
-  if (!is.null(event$peak) && !all(is.na(event$peak))) columns <- c(columns, measured_columns)
-  table$later[[length(table$later) + 1L]] <- event[columns]
-  if (length(table$later) > 500L) tasks_settle(table)
+  tasks_note_measured(table, event)
+  table$later[[length(table$later) + 1L]] <- event[later_columns]
+  table$waiting <- table$waiting + length(event$index)
+  if (table$waiting > 65536L || length(table$later) > 500L) tasks_settle(table)
 }
+
+later_columns <- c("index", "worker", "start", "end", "bytes")
 
 tasks_settle <- function(table) {
   later <- table$later
   table$later <- list()
-  for (event in later) {
-    tasks_note(table, event)
-  }
+  table$waiting <- 0L
+  all_of <- function(column) unlist(lapply(later, `[[`, column))
+  tasks_enter(table, sapply(later_columns, all_of, simplify = FALSE))
 }
 
 # What an event tells of elements that have begun or ended.
 tasks_note <- function(table, event) {
+  tasks_enter(table, event)
+  tasks_note_measured(table, event)
+}
+
+tasks_enter <- function(table, event) {
   for (column in c("worker", "start", "end", "bytes")) {
     if (!is.null(event[[column]])) tasks_set(table, column, event$index, event[[column]])
   }
-  if (!is.null(event$peak)) tasks_measured(table, event)
 }
 
 # Most elements of a run of many are too short to be measured: the columns are made for the first that was.
 measured_columns <- c("cpu", "peak")
 
-tasks_measured <- function(table, event) {
+tasks_note_measured <- function(table, event) {
   for (column in measured_columns) {
-    value <- event[[column]]
-    if (is.null(value) || all(is.na(value))) next
+    known <- which(!is.na(event[[column]]))
+    if (length(known) == 0L) next
     if (is.null(table[[column]])) table[[column]] <- rep(NA_real_, length(table$start))
-    tasks_set(table, column, event$index, value)
+    tasks_set(table, column, event$index[known], event[[column]][known])
   }
 }
 

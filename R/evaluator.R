@@ -19,13 +19,13 @@ evaluator <- new.env(parent = emptyenv())
 evaluate_lapply <- function(`*X*`, `*FUN*`, ...) {
   X <- `*X*`
   FUN <- `*FUN*`
-  .rg_run(quote(forceAndCall(1, FUN, X[[i]], ...)), environment())
+  .rg_run(quote(FUN(X[[i]], ...)), 1L, environment())
 }
 environment(evaluate_lapply) <- caller_home
 
-evaluate_run <- function(call, env) {
+evaluate_run <- function(call, forced, env) {
   evaluator$depth <- sys.nframe()
-  .Call(ffi_evaluator_run, call, env)
+  .Call(ffi_evaluator_run, call, forced, env)
 }
 assign(".rg_run", evaluate_run, envir = caller_home)
 

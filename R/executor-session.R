@@ -106,7 +106,7 @@ session_run <- function(session) {
     output <- session_output(session)
     on.exit(output$end())
     env <- list2env(list(session = session, output = output), parent = topenv())
-    evaluate_all(function() .Call(ffi_evaluator_run, quote(session_element(session, output, i)), env))
+    evaluate_all(function() .Call(ffi_evaluator_run, quote(session_element(session, output, i)), 0L, env))
   }
   session$detailed <- evaluator$detailed
 }

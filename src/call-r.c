@@ -56,6 +56,15 @@ int rg_has_attributes(SEXP x) {
 #endif
 }
 
+SEXP rg_value_in(SEXP env, SEXP symbol) {
+#if R_VERSION >= R_Version(4, 5, 0)
+  return R_getVarEx(symbol, env, FALSE, R_UnboundValue);
+#else
+  SEXP value = Rf_findVarInFrame(env, symbol);
+  return TYPEOF(value) == PROMSXP ? Rf_eval(value, R_BaseEnv) : value;
+#endif
+}
+
 #if R_VERSION >= R_Version(4, 5, 0)
 SEXP rg_closure_env(SEXP closure) { return R_ClosureEnv(closure); }
 #else

@@ -18,6 +18,10 @@ SEXP rg_each_attribute(SEXP x, SEXP (*f)(SEXP name, SEXP value, void *data), voi
 
 int rg_has_attributes(SEXP x);
 
+/* The value of a variable of this environment and of none above it; R_UnboundValue: there is none. R evaluates a
+   promise that nobody has evaluated yet. */
+SEXP rg_value_in(SEXP env, SEXP symbol);
+
 SEXP rg_closure_env(SEXP closure);
 
 #endif

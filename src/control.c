@@ -36,6 +36,10 @@ static int64_t slots_at(int64_t elements) {
   return order_at(elements) + round_up(capacity_for(elements) * (int64_t)sizeof(int64_t));
 }
 
+static int64_t slot_at(int64_t elements, int worker) {
+  return slots_at(elements) + worker * (int64_t)sizeof(rg_slot);
+}
+
 static int init_lock(pthread_mutex_t *lock) {
   pthread_mutexattr_t kind;
   pthread_mutexattr_init(&kind);
@@ -61,7 +65,7 @@ static rg_control *new_view(int64_t elements, int workers, int64_t batch) {
   control->capacity = capacity_for(elements);
   control->batch = batch;
   control->workers = workers;
-  control->size = slots_at(elements) + workers * round_up((int64_t)sizeof(rg_slot));
+  control->size = slot_at(elements, workers);
   return control;
 }
 
@@ -147,14 +151,25 @@ static void copy_verb(const char *from, char *to) {
   to[i] = '\0';
 }
 
+static int read_ended(int fd, const rg_control_shared *shared, int64_t *sum) {
+  *sum = 0;
+  for (int w = 0; w < shared->workers; w++) {
+    int64_t ended;
+    const int64_t at = slot_at(shared->elements, w) + (int64_t)offsetof(rg_slot, ended);
+    if (rg_fd_pread_all(fd, &ended, sizeof ended, at) < 0) return -1;
+    *sum += ended;
+  }
+  return 0;
+}
+
 int rg_control_read(int fd, rg_control_facts *facts) {
   rg_control_shared shared;
   if (rg_fd_pread_all(fd, &shared, sizeof shared, 0) < 0 || atomic_load(&shared.layout) != RG_CONTROL_LAYOUT ||
-      shared.elements < 0 || shared.elements > ELEMENTS_MAX || shared.workers < 0 || shared.workers > WORKERS_MAX) {
+      shared.elements < 0 || shared.elements > ELEMENTS_MAX || shared.workers < 0 || shared.workers > WORKERS_MAX ||
+      read_ended(fd, &shared, &facts->ended) < 0) {
     return -1;
   }
   facts->elements = shared.elements;
-  facts->ended = atomic_load(&shared.ended);
   facts->since = shared.since;
   facts->workers = shared.workers;
   facts->owner = shared.owner;
@@ -163,12 +178,18 @@ int rg_control_read(int fd, rg_control_facts *facts) {
 }
 
 int rg_control_read_slot(int fd, const rg_control_facts *facts, int worker, rg_slot_facts *slot) {
-  const int64_t at = slots_at(facts->elements) + worker * round_up((int64_t)sizeof(rg_slot));
+  const int64_t at = slot_at(facts->elements, worker);
 #define READ(field) rg_fd_pread_all(fd, &slot->field, sizeof slot->field, at + (int64_t)offsetof(rg_slot, field))
   if (READ(pid) < 0 || READ(current) < 0 || READ(started) < 0 || READ(waiting) < 0) return -1;
 #undef READ
   if (slot->current >= facts->elements) slot->current = -1;
   return 0;
+}
+
+int64_t rg_control_ended(const rg_control *control) {
+  int64_t sum = 0;
+  for (int w = 0; w < control->workers; w++) sum += atomic_load(&control->slots[w].ended);
+  return sum;
 }
 
 void rg_control_close(rg_control *control) {

@@ -43,8 +43,11 @@ typedef enum {
 } rg_left;
 
 typedef struct {
-  _Atomic int64_t current;     /* element being run, -1 between elements */
+  /* In no line of a processor's cache with another worker's. */
+  _Alignas(64) _Atomic int64_t current; /* element being run, -1 between elements */
   _Atomic int64_t begun;       /* how many elements this worker has begun, retries too */
+  _Atomic int64_t ended;       /* ends that workers here have sent, but for elements that may be tried again; here and
+                                  not in one place for all, which each would take from the others' caches */
   _Atomic int64_t started;     /* when it began, monotonic ns */
   _Atomic int64_t cpu_started; /* the worker's CPU ns when it began */
   _Atomic int64_t peak;        /* largest resident set that it has found with elements; 0: none yet */
@@ -81,7 +84,6 @@ typedef struct {
   pthread_mutex_t lock;   /* robust: a worker that dies inside leaves it recoverable */
   rg_journal journal;     /* under `lock` */
   _Atomic int64_t head, tail; /* order[head..tail) are unclaimed; changed under `lock` */
-  _Atomic int64_t ended; /* of elements, the ends that workers have sent, but for those that may be tried again */
   _Atomic int64_t layout; /* RG_CONTROL_LAYOUT, once what follows is there: for processes that look on */
   int64_t elements, since; /* monotonic ns */
   int32_t workers, owner;
@@ -143,7 +145,10 @@ static inline int64_t rg_control_try(const rg_control *control, int64_t element)
   return element * 65536 + (control->tasks[element].tries & 65535);
 }
 
-/* A worker is about to be started in the slot. */
+/* Of all workers. */
+int64_t rg_control_ended(const rg_control *control);
+
+/* A worker is about to be started in the slot, in which what others have ended stays. */
 void rg_control_reset_slot(rg_slot *slot);
 
 #endif

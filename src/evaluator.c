@@ -234,11 +234,12 @@ static SEXP element_number(SEXP old) {
   return old;
 }
 
-/* Evaluates `call` in `env` for every element, with its number as `i`. The loop is here and
-   not in R because what it allocates counts: in a process that was just forked nearly every
-   new R object lies on a page that has to be copied first. An R error in an element leaves
+/* Evaluates `call` in `env` for every element, with its number as `i`, and the first `forced` of its arguments before the
+   function, as lapply() does. The loop is here and not in R because what it allocates counts: in a process that was
+   just forked nearly every new R object lies on a page that has to be copied first. An R error in an element leaves
    by a jump; the element stays the current one until its error has been published. */
-SEXP ffi_evaluator_run(SEXP call, SEXP env) {
+SEXP ffi_evaluator_run(SEXP call, SEXP forced, SEXP env) {
+  const int first = Rf_asInteger(forced);
   SEXP symbol = Rf_install("i");
   PROTECT_INDEX at;
   SEXP number = R_NilValue;
@@ -249,7 +250,7 @@ SEXP ffi_evaluator_run(SEXP call, SEXP env) {
       REPROTECT(number = now, at);
       Rf_defineVar(symbol, number, env);
     }
-    SEXP value = PROTECT(Rf_eval(call, env));
+    SEXP value = PROTECT(R_forceAndCall(call, first, env));
     finish_element(RG_RECORD_VALUE, 0, value);
     UNPROTECT(1);
   }

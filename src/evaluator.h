@@ -51,7 +51,7 @@ typedef enum { RG_ERROR_ALONE = 0, RG_ERROR_ALIKE } rg_error_kind;
 void rg_evaluator_set_channel(const rg_channel *channel, SEXP kept);
 
 SEXP ffi_evaluator_begin(SEXP options);
-SEXP ffi_evaluator_run(SEXP call, SEXP env);
+SEXP ffi_evaluator_run(SEXP call, SEXP forced, SEXP env);
 SEXP ffi_evaluator_error(SEXP record);
 SEXP ffi_evaluator_condition(SEXP condition, SEXP kind);
 SEXP ffi_evaluator_note(SEXP note);

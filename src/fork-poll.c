@@ -44,12 +44,19 @@ typedef struct {
   double index[EVENTS_MAX], size[EVENTS_MAX]; /* of output: its bytes, which stand in the pool's buffer `said` */
 } series;
 
+/* Where what is told of ended elements is written: the data of the columns. */
+typedef struct {
+  int *worker, *try;
+  double *index, *start, *end, *bytes, *cpu, *peak;
+} end_columns;
+
 typedef struct {
   rg_pool *pool;
   SEXP all; /* the lists: protected by ffi_fork_poll() */
   int events;
   series series;
   int count[RESULT_KINDS], room; /* of those events: how many ends, of how many */
+  end_columns columns[RESULT_KINDS];
 } batch;
 
 /* Made when the first one comes: most looks find few things of one kind, and nothing is allocated for others. */
@@ -296,25 +303,30 @@ enum {
 static const SEXPTYPE end_types[END_COLUMNS] = {INTSXP,  REALSXP, INTSXP,  REALSXP,
                                                REALSXP, REALSXP, REALSXP, REALSXP};
 
-static SEXP new_ends(R_xlen_t count) {
+static SEXP new_ends(R_xlen_t count, end_columns *columns) {
   SEXP ends = PROTECT(Rf_allocVector(VECSXP, END_COLUMNS));
   for (int c = 0; c < END_COLUMNS; c++) {
     SET_VECTOR_ELT(ends, c, Rf_allocVector(end_types[c], count));
   }
+#define NUMBERS(c) REAL(VECTOR_ELT(ends, c))
+  *columns = (end_columns){INTEGER(VECTOR_ELT(ends, END_WORKER)), INTEGER(VECTOR_ELT(ends, END_TRY)),
+                           NUMBERS(END_INDEX), NUMBERS(END_START), NUMBERS(END_END), NUMBERS(END_BYTES),
+                           NUMBERS(END_CPU), NUMBERS(END_PEAK)};
+#undef NUMBERS
   UNPROTECT(1);
   return ends;
 }
 
-static void note_end(SEXP ends, int at, const rg_pool *pool, int w, const rg_record *record) {
+static void note_end(const end_columns *columns, int at, const rg_pool *pool, int w, const rg_record *record) {
   const rg_task *task = &pool->control->tasks[record->element];
-  INTEGER(VECTOR_ELT(ends, END_WORKER))[at] = pool->workers[w].id;
-  REAL(VECTOR_ELT(ends, END_INDEX))[at] = (double)(record->element + 1);
-  INTEGER(VECTOR_ELT(ends, END_TRY))[at] = record->tries;
-  REAL(VECTOR_ELT(ends, END_START))[at] = (double)task->start / 1e9;
-  REAL(VECTOR_ELT(ends, END_END))[at] = (double)task->end / 1e9;
-  REAL(VECTOR_ELT(ends, END_BYTES))[at] = (double)task->bytes;
-  REAL(VECTOR_ELT(ends, END_CPU))[at] = task->peak > 0 ? (double)task->cpu : NA_REAL;
-  REAL(VECTOR_ELT(ends, END_PEAK))[at] = task->peak > 0 ? (double)task->peak : NA_REAL;
+  columns->worker[at] = pool->workers[w].id;
+  columns->index[at] = (double)(record->element + 1);
+  columns->try[at] = record->tries;
+  columns->start[at] = (double)task->start / 1e9;
+  columns->end[at] = (double)task->end / 1e9;
+  columns->bytes[at] = (double)task->bytes;
+  columns->cpu[at] = task->peak > 0 ? (double)task->cpu : NA_REAL;
+  columns->peak[at] = task->peak > 0 ? (double)task->peak : NA_REAL;
 }
 
 /* The event: `what` is named `name`, and the columns have `count` entries. */
@@ -334,12 +346,11 @@ static void add_ended(batch *b, SEXP ends, int count, const char *name, SEXP wha
 
 static void add_result(batch *b, result_kind kind, int w, const rg_record *record) {
   int at = BATCH_RESULTS + 2 * kind;
-  SEXP ends = VECTOR_ELT(b->all, at + 1);
-  if (ends == R_NilValue) ends = SET_VECTOR_ELT(b->all, at + 1, new_ends(b->room));
+  if (VECTOR_ELT(b->all, at + 1) == R_NilValue) SET_VECTOR_ELT(b->all, at + 1, new_ends(b->room, &b->columns[kind]));
   /* Before the value, which nothing protects while arguments are evaluated. */
   SEXP values = batch_list(b, at, b->room);
   SET_VECTOR_ELT(values, b->count[kind], decode_record(b, w, record));
-  note_end(ends, b->count[kind]++, b->pool, w, record);
+  note_end(&b->columns[kind], b->count[kind]++, b->pool, w, record);
 }
 
 /* What has been noted so becomes an event; what comes later is for another one. */
@@ -358,8 +369,9 @@ static void tell_results(batch *b, result_kind kind) {
 /* An error of the element with this record of it, which is protected. */
 static void add_error(batch *b, int w, const rg_record *record, SEXP error) {
   tell_results(b, RESULT_ALIKE); /* they are like an error that has come before this one */
-  SEXP ends = PROTECT(new_ends(1));
-  note_end(ends, 0, b->pool, w, record);
+  end_columns columns;
+  SEXP ends = PROTECT(new_ends(1, &columns));
+  note_end(&columns, 0, b->pool, w, record);
   add_ended(b, ends, 1, "error", error);
   UNPROTECT(1);
 }

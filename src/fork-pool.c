@@ -128,7 +128,7 @@ void rg_fork_pool_forget_all(const rg_pool *own) {
 }
 
 int rg_fork_pool_has_ended(const rg_pool *pool) {
-  return pool->unattended && atomic_load(&pool->control->shared->ended) == pool->elements;
+  return pool->unattended && rg_control_ended(pool->control) == pool->elements;
 }
 
 int rg_fork_worker_has_finished(const rg_pool *pool, int w) {

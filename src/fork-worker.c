@@ -142,8 +142,9 @@ static void leave_if_finished(int64_t now) {
 /* When the next element begins: noted before it is the current one, so that nobody who looks at this worker takes
    the time of an earlier one, and of the wait since, for its own. */
 static void note_start(int64_t now) {
-  atomic_store(&worker.slot->started, now);
-  atomic_store(&worker.slot->cpu_started, worker.pool->wants_cpu ? rg_clock_cpu() : 0);
+  int64_t cpu = worker.pool->wants_cpu ? rg_clock_cpu() : 0;
+  atomic_store_explicit(&worker.slot->started, now, memory_order_release);
+  atomic_store_explicit(&worker.slot->cpu_started, cpu, memory_order_release);
 }
 
 /* The core of a budget (budget.h). A worker whose run has one holds it from before it claims elements until it sleeps,
@@ -407,7 +408,7 @@ static void channel_publish(void *state, rg_record *header, const rg_buffer *pay
   if (payload->size <= RG_RECORD_MAX || !store(header, payload)) commit_parts(header, payload);
   if (ends_element) atomic_store(&worker.slot->current, -1);
   if (header->type == RG_RECORD_VALUE || (ends_element && !worker.pool->retries)) {
-    atomic_fetch_add(&worker.pool->control->shared->ended, 1);
+    atomic_fetch_add(&worker.slot->ended, 1);
   }
   /* The parent is told of values from time to time, and of errors that are no news, of everything else at once. */
   int is_news = header->type != RG_RECORD_VALUE && !(header->type == RG_RECORD_ERROR && header->kind == RG_ERROR_ALIKE);

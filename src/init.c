@@ -100,7 +100,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_evaluator_note, 1),
     ENTRY(ffi_evaluator_pop, 0),
     ENTRY(ffi_evaluator_push, 0),
-    ENTRY(ffi_evaluator_run, 2),
+    ENTRY(ffi_evaluator_run, 3),
     ENTRY(ffi_fork_member_leave, 0),
     ENTRY(ffi_fork_member_next, 0),
     ENTRY(ffi_fork_member_ready, 0),

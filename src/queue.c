@@ -113,11 +113,12 @@ int64_t rg_queue_next(rg_slot *slot) {
   int64_t element = slot->claim[done];
   /* `begun` first: a worker is running `current` if it has begun more than it has sent ends,
      which tells a retry from the try before, whose end the parent may just have read. */
-  atomic_fetch_add(&slot->begun, 1);
+  int64_t begun = atomic_load_explicit(&slot->begun, memory_order_relaxed);
+  atomic_store_explicit(&slot->begun, begun + 1, memory_order_release);
   /* `current` before `claim_done`: a death in between names the element twice, as the
      one that ran and as one not begun, and recovery drops the second. */
   atomic_store(&slot->current, element);
-  atomic_store(&slot->claim_done, done + 1);
+  atomic_store_explicit(&slot->claim_done, done + 1, memory_order_release);
   return element;
 }
 

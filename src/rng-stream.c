@@ -85,8 +85,8 @@ static void jump(int kind, const int32_t in[6], int64_t times, int32_t out[6]) {
   uint32_t state[COMPONENTS][ORDER];
   pthread_once(&jumps_once, fill_jumps);
   memcpy(state, in, sizeof state);
-  for (int b = 0; times > 0 && b < BITS; b++) {
-    if ((times >> b) & 1) {
+  for (int b = 0; times > 0 && b < BITS; b++, times >>= 1) {
+    if (times & 1) {
       advance(&jumps[kind][0][b], 0, state[0]);
       advance(&jumps[kind][1][b], 1, state[1]);
     }

@@ -3,7 +3,6 @@
 #include <R.h>
 #include <R_ext/Altrep.h>
 #include <R_ext/Random.h>
-#include <Rversion.h>
 #include <string.h>
 
 #include "call-r.h"
@@ -74,10 +73,7 @@ static int state_renew(SEXP state, int kind, const int32_t stream[6]) {
 void rg_rng_use(int kind, const int32_t stream[6]) {
   static SEXP symbol;
   if (!symbol) symbol = Rf_install(".Random.seed");
-  SEXP seed = R_NilValue;
-#if R_VERSION >= R_Version(4, 2, 0)
-  if (R_existsVarInFrame(R_GlobalEnv, symbol)) seed = Rf_eval(symbol, R_GlobalEnv);
-#endif
+  SEXP seed = rg_value_in(R_GlobalEnv, symbol);
   int renewed = state_renew(seed, kind, stream);
   if (!renewed) seed = state_new(kind, stream);
   PROTECT(seed);

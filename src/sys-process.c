@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 #ifdef __linux__
+#include <stdio_ext.h>
 #include <sys/prctl.h>
 #endif
 
@@ -37,6 +38,9 @@ void rg_process_flush_stdout(void) {
   if (!stream) stream = dlsym(RTLD_DEFAULT, "__stdoutp");
 #else
   if (!stream) stream = dlsym(RTLD_DEFAULT, "stdout");
+#endif
+#ifdef __linux__
+  if (stream && __fpending(*stream) == 0) return; /* seen without the lock of the stream */
 #endif
   if (stream) fflush(*stream);
 }

@@ -137,7 +137,8 @@ TEST(who_may_read_the_block_sees_what_its_workers_do) {
   CHECK(rg_control_read(fd, &facts) < 0); /* not told yet */
   const char escape[] = "par_\033[2J_and_more_than_there_is_room_for";
   rg_control_tell(control, escape);
-  atomic_store(&control->shared->ended, 4);
+  atomic_store(&control->slots[0].ended, 3);
+  atomic_store(&control->slots[2].ended, 1);
   rg_control_reset_slot(&control->slots[2]);
   atomic_store(&control->slots[2].pid, 77);
   atomic_store(&control->slots[2].started, 5);
