@@ -1,9 +1,9 @@
 # Claim: column sums of a sparse matrix in a file of 10x Genomics take a fifteenth of what TENxMatrix of HDF5Array
-# takes, and one row of it a fiftieth.
+# takes, and one row of it a fiftieth. BPCells reads such files, too; it is on neither CRAN nor Bioconductor.
 source("bench/bench.R")
 source("bench/hdf5-common/files.R")
 
-extent <- if (bench_short) c(27998, 1000) else c(27998, 8000)
+extent <- if (bench_short) c(27998, 1000) else c(27998, 12000)
 path <- file.path(hdf5_folder, sprintf("10x-%d.h5", extent[[2]]))
 hdf5_make(path, "bench/hdf5-10x/make.py", path, extent[[1]], extent[[2]])
 m <- regatta::h5_sparse(path, dimnames = FALSE)
@@ -21,11 +21,14 @@ if (there) {
 } else {
   cat("skipped: TENxMatrix, since HDF5Array or DelayedMatrixStats is not installed\n")
 }
+bpcells <- length(bench_peer("BPCells", "BPCells", NULL)) > 0L
+if (bpcells) packed <- BPCells::open_matrix_10x_hdf5(path)
 
 cells <- list(
   "column sums, 10x CSC" = list(ours = function(m, threads) regatta::h5_col_sums(m, threads = threads),
-    theirs = function() DelayedMatrixStats::colSums2(tenx), aim = 1 / 15),
-  "one row, 10x CSC" = list(ours = function(m, threads) m[row, ], theirs = function() as.vector(tenx[row, ]), aim = 1 / 50)
+    theirs = function() DelayedMatrixStats::colSums2(tenx), bpcells = function() Matrix::colSums(packed), aim = 1 / 15),
+  "one row, 10x CSC" = list(ours = function(m, threads) m[row, ], theirs = function() as.vector(tenx[row, ]),
+    bpcells = function() as.vector(methods::as(packed[row, ], "dgCMatrix")), aim = 1 / 50)
 )
 rows <- NULL
 for (name in names(cells)) {
@@ -35,7 +38,11 @@ for (name in names(cells)) {
     peers[["TENxMatrix"]] <- cell$theirs
     stopifnot(all.equal(as.numeric(peers[[1L]]()), as.numeric(peers[["TENxMatrix"]]())))
   }
-  here <- bench_print(bench_summary(name, bench_measure(peers, if (bench_short) 5L else 3L, warm = 1L)))
+  if (bpcells) {
+    peers[["BPCells"]] <- cell$bpcells
+    stopifnot(all.equal(as.numeric(peers[[1L]]()), as.numeric(peers[["BPCells"]]())))
+  }
+  here <- bench_print(bench_summary(name, bench_measure(peers, if (bench_short) 5L else 3L, warm = 0L)))
   if (there) bench_aim(paste0(name, ", times TENxMatrix"), bench_ratio(here, "regatta, 2 threads", "TENxMatrix"), cell$aim)
   rows <- rbind(rows, here)
 }

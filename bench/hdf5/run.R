@@ -4,10 +4,13 @@
 # The files are made once, in the folder that REGATTA_BENCH_FILES names or in a temporary one.
 source("bench/bench.R")
 source("bench/hdf5-common/files.R")
+source("bench/hdf5-common/peers.R")
 
 # As in the post, or a twentieth of it.
 extent <- if (bench_short) c(6000, 5000) else c(30000, 20000)
 rounds <- as.integer(Sys.getenv("REGATTA_BENCH_ROUNDS", if (bench_short) "5" else "3"))
+# Of what takes ten seconds and more.
+rounds_of_peers <- min(rounds, 2L)
 
 folder <- file.path(hdf5_folder, paste(extent, collapse = "x"))
 hdf5_make(file.path(folder, "zeros.h5"), "bench/hdf5/make.py", folder, extent[[1L]], extent[[2L]])
@@ -31,33 +34,8 @@ limit <- function(threads) {
   function() if (.C("limit_inflate", threads, 0)[[2L]] == 0) stop("a chunk of the file is damaged")
 }
 
-h5py_script <- tempfile(fileext = ".py")
-writeLines(c(
-  "import sys, h5py, numpy as np", "from concurrent.futures import ProcessPoolExecutor",
-  "path, workers = sys.argv[1], int(sys.argv[2])",
-  "def part(at):", "    with h5py.File(path, 'r') as f: return f['counts'][at:at + 1000].sum(axis=1, dtype='i8')",
-  "with h5py.File(path, 'r') as f: lines = range(0, f['counts'].shape[0], 1000)",
-  "if workers == 1: sums = [part(at) for at in lines]",
-  "else:", "    with ProcessPoolExecutor(workers) as pool: sums = list(pool.map(part, lines))",
-  "print(int(np.concatenate(sums).sum()))"
-), h5py_script)
-h5py <- function(path, workers) function() as.numeric(system2(hdf5_python, shQuote(c(h5py_script, path, workers)), stdout = TRUE))
-
-delayed <- function(path, how) {
-  suppressPackageStartupMessages({
-    library(DelayedMatrixStats)
-    library(HDF5Array)
-  })
-  # After those, whose colSums2() and friends would be masked by none of ours.
-  x <- HDF5Array(path, "counts")
-  part <- function(i) DelayedMatrixStats::colSums2(x, cols = i:min(i + 999, ncol(x)))
-  switch(how,
-    serial = function() DelayedMatrixStats::colSums2(x),
-    medians = function() DelayedMatrixStats::colMedians(x),
-    lapply = function() unlist(lapply(seq(1, ncol(x), by = 1000), part)),
-    mclapply = function() unlist(parallel::mclapply(seq(1, ncol(x), by = 1000), part, mc.cores = 2L))
-  )
-}
+there <- length(bench_peer("DelayedMatrixStats", hdf5_bioconductor, NULL)) > 0L
+parallel_there <- there && length(bench_peer("MulticoreParam(2)", "BiocParallel", NULL)) > 0L
 
 statistics <- list(
   "column sums" = list(margin = 2, stats = "sum"), "row sums" = list(margin = 1, stats = "sum"),
@@ -67,14 +45,38 @@ statistics <- list(
   # Selecting takes longer than inflating, and is not what the claim is of.
   "column medians" = list(margin = 2, stats = "median"), "row medians" = list(margin = 1, stats = "median")
 )
+if (!bench_short) statistics <- statistics[!grepl("medians", names(statistics))]
 aimed <- function(cell) !grepl("medians", cell)
 ours <- function(m, what, threads) {
   force(threads)
   function() regatta::h5_stats(m, what$margin, what$stats, threads = threads)
 }
 
+# The ways of the post and their relatives, for sums of columns.
+others <- function(path) {
+  peers <- list()
+  if (nzchar(hdf5_python)) {
+    peers <- list("h5py, 1 process" = hdf5_h5py(path, 1L), "h5py, 2 processes" = hdf5_h5py(path, 2L))
+  }
+  ways <- c(if (there) c("serial", "lapply by 100", "lapply by 1000", "mclapply by 1000"),
+    if (parallel_there) "MulticoreParam(2)")
+  delayed <- lapply(stats::setNames(nm = ways), hdf5_delayed, path = path)
+  names(delayed) <- paste0("DelayedMatrixStats, ", ways, recycle0 = TRUE)
+  c(peers, delayed)
+}
+
+# The loop of the post over single columns, of which this does some: nobody waits for all.
+one_by_one <- function(path, columns = 10) {
+  hdf5_attach()
+  x <- HDF5Array(path, "counts")
+  seconds <- bench_elapsed(function() hdf5_loop(x, 1, columns)) * ncol(x) / columns
+  peer <- "DelayedMatrixStats, lapply by 1, from 10 columns"
+  data.frame(cell = "", peer = peer, version = bench_version(peer), median_s = seconds, min_s = seconds,
+    max_s = seconds, samples = 1L, times_yardstick = NA_real_)
+}
+
 # Each call of a peer also leaves its processor time, that of children included which somebody has waited for:
-# mclapply() leaves some that nobody has.
+# what package parallel forks is not.
 spent <- new.env()
 with_processor_time <- function(peers) {
   Map(function(name, peer) {
@@ -87,6 +89,24 @@ with_processor_time <- function(peers) {
     }
   }, names(peers), peers)
 }
+processor_time <- function(peers, rounds) {
+  found <- vapply(names(peers), function(peer) spent[[peer]], numeric(rounds))
+  dim(found) <- c(rounds, length(peers))
+  colnames(found) <- names(peers)
+  found[, !grepl("mclapply|Multicore", names(peers)), drop = FALSE]
+}
+
+# Rows of the table for these peers, elapsed and processor time; times are those of the first row of `before`, if any.
+measured <- function(cell, peers, rounds, before = NULL) {
+  rm(list = ls(spent), envir = spent)
+  samples <- bench_measure(with_processor_time(peers), rounds, warm = 0L)
+  both <- list(bench_summary(cell, samples),
+    bench_summary(paste0(cell, ", processor time"), processor_time(peers, rounds)))
+  for (k in seq_along(both)) {
+    if (!is.null(before)) both[[k]]$times_yardstick <- both[[k]]$median_s / before[[k]]$median_s[[1L]]
+  }
+  both
+}
 
 rows <- NULL
 for (file in c("post.h5", "zeros.h5")) {
@@ -96,41 +116,34 @@ for (file in c("post.h5", "zeros.h5")) {
   if (limited && .C("limit_load", path, "counts", 0L)[[3L]] != 0L) stop("the limit cannot read ", path)
   for (name in names(statistics)) {
     what <- statistics[[name]]
+    cell <- paste0(name, ", ", label)
     peers <- list("regatta, 1 thread" = ours(m, what, 1L), "regatta, 2 threads" = ours(m, what, 2L))
     if (limited) peers <- c(peers, list("inflating alone, 1 thread" = limit(1L), "inflating alone, 2 threads" = limit(2L)))
-    if (name == "column sums") {
-      if (nzchar(hdf5_python)) {
-        peers <- c(peers, list("h5py, 1 process" = h5py(path, 1L), "h5py, 2 processes" = h5py(path, 2L)))
-      }
-      for (how in c("serial", "lapply", "mclapply")) {
-        peer <- paste0("DelayedMatrixStats, ", c(serial = "serial", lapply = "lapply by 1000", mclapply = "mclapply by 1000")[[how]])
-        one <- bench_peer(peer, hdf5_bioconductor, NULL)
-        if (length(one) > 0L) peers[[peer]] <- delayed(path, how)
-      }
-      total <- sum(peers[[1L]]()$sum)
-      for (peer in grep("h5py|Delayed", names(peers), value = TRUE)) {
-        if (!isTRUE(all.equal(sum(peers[[peer]]()), total))) stop(peer, " has other sums")
-      }
-    }
-    if (name == "column medians" && length(bench_peer("DelayedMatrixStats, serial", hdf5_bioconductor, NULL)) > 0L) {
-      peers[["DelayedMatrixStats, serial"]] <- delayed(path, "medians")
+    if (name == "column medians" && there) {
+      peers[["DelayedMatrixStats, serial"]] <- hdf5_delayed(path, "medians")
       if (!identical(peers[[1L]]()$median, as.double(peers[["DelayedMatrixStats, serial"]]()))) {
         stop("DelayedMatrixStats has other medians")
       }
     }
-    rm(list = ls(spent), envir = spent)
-    samples <- bench_measure(with_processor_time(peers), rounds, warm = 0L)
-    processor <- vapply(names(peers), function(peer) spent[[peer]], numeric(rounds))
-    dim(processor) <- dim(samples)
-    dimnames(processor) <- dimnames(samples)
-    processor <- processor[, !grepl("mclapply", colnames(processor)), drop = FALSE]
-    rows <- rbind(
-      rows, bench_print(bench_summary(paste0(name, ", ", label), samples)),
-      bench_print(bench_summary(paste0(name, ", ", label, ", processor time"), processor))
-    )
+    both <- measured(cell, peers, rounds)
+    if (name == "column sums") {
+      total <- sum(peers[[1L]]()$sum)
+      slower <- Map(function(peer, name) {
+        function() if (!isTRUE(all.equal(sum(peer()), total))) stop(name, " has other sums")
+      }, others(path), names(others(path)))
+      if (length(slower) > 0L) both <- Map(rbind, both, measured(cell, slower, rounds_of_peers, both))
+      if (there) {
+        more <- one_by_one(path)
+        more$cell <- cell
+        more$times_yardstick <- more$median_s / both[[1L]]$median_s[[1L]]
+        both[[1L]] <- rbind(both[[1L]], more)
+      }
+    }
+    rows <- rbind(rows, bench_print(both[[1L]]), bench_print(both[[2L]]))
   }
 }
 if (limited) .C("limit_free")
+bench_write("hdf5", rows)
 
 cat("\n")
 for (cell in Filter(aimed, grep("processor time$", unique(rows$cell), value = TRUE))) {
@@ -142,4 +155,12 @@ for (cell in Filter(aimed, grep("processor time$", unique(rows$cell), value = TR
     }
   }
 }
-bench_write("hdf5", rows)
+# Two threads beside what each aim was of.
+for (aim in list(
+  list("the post's file", "serial", 6), list("the post's file", "mclapply by 1000", 4.5),
+  list("the post's file", "MulticoreParam(2)", 2.6), list("93% zeros", "serial", 12)
+)) {
+  here <- rows[rows$cell == paste0("column sums, ", aim[[1L]]), ]
+  peer <- paste0("DelayedMatrixStats, ", aim[[2L]])
+  bench_aim(sprintf("column sums, %s, times %s", aim[[1L]], peer), bench_ratio(here, "regatta, 2 threads", peer), 1 / aim[[3L]])
+}

@@ -1,0 +1,63 @@
+# Claim: a file of 60,000 chunks is open, and one of its elements read, within 0.1 s; column sums need at most 64 MiB
+# besides their result, however many threads take part; two workers write a file 1.8 times as fast as one.
+source("bench/bench.R")
+source("bench/hdf5-common/files.R")
+source("bench/hdf5-common/peers.R")
+
+extent <- if (bench_short) c(6000, 5000) else c(30000, 20000)
+folder <- file.path(hdf5_folder, paste(extent, collapse = "x"))
+path <- file.path(folder, "post.h5")
+hdf5_make(file.path(folder, "zeros.h5"), "bench/hdf5/make.py", folder, extent[[1L]], extent[[2L]])
+there <- length(bench_peer("HDF5Array", hdf5_bioconductor, NULL)) > 0L
+if (there) hdf5_attach()
+
+# Opened anew each time: nothing of a file is kept between calls.
+opening <- list("regatta" = function() regatta::h5_matrix(path, "counts")[extent[[1L]], extent[[2L]]])
+if (there) opening[["HDF5Array"]] <- function() HDF5Array(path, "counts")[extent[[1L]], extent[[2L]]]
+cell <- sprintf("a file of %s chunks opened, one element read", format(prod(extent) / 1e4, big.mark = ","))
+rows <- bench_cell(cell, opening, same = TRUE)
+bench_aim("seconds until it is open and read", rows$median_s[[1L]], 0.1)
+
+# In a session of its own, which has seen a call before: bytes between what is resident before a call and the most
+# that was while it ran. The result has 8 bytes for a column.
+peak_script <- hdf5_script("peak.R", c(
+  "arguments <- commandArgs(TRUE)", "status <- function(field) {",
+  "  1024 * as.numeric(gsub('[^0-9]', '', grep(field, readLines('/proc/self/status'), value = TRUE)))", "}",
+  "threads <- as.integer(arguments[[2L]])",
+  "if (threads > 0) {",
+  "  x <- suppressWarnings(regatta::h5_matrix(arguments[[1L]], 'counts', dimnames = FALSE))",
+  "  sums <- function(columns) regatta::h5_col_sums(x, columns = columns, threads = threads)",
+  "} else {", "  suppressPackageStartupMessages({ library(DelayedMatrixStats); library(HDF5Array) })",
+  "  x <- HDF5Array(arguments[[1L]], 'counts')", "  sums <- function(columns) DelayedMatrixStats::colSums2(x, cols = columns)",
+  "}", "small <- sums(1:2)", "invisible(gc())", "cat('5', file = '/proc/self/clear_refs')", "before <- status('VmRSS')",
+  "all <- sums(NULL)", "cat(status('VmHWM') - before - 8 * ncol(x))"
+))
+peak <- function(threads) {
+  found <- system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", shQuote(c(peak_script, path, threads))), stdout = TRUE)
+  as.numeric(utils::tail(found, 1L))
+}
+threads <- c(1L, 2L, 8L, 32L)
+peaks <- stats::setNames(vapply(threads, peak, 0), sprintf("regatta, %d thread%s", threads, ifelse(threads == 1L, "", "s")))
+if (there) peaks[["DelayedMatrixStats, serial"]] <- peak(0)
+memory <- bench_summary("bytes of memory for column sums, at the most", t(peaks))
+print(memory[c("peer", "median_s")], row.names = FALSE)
+bench_aim("memory besides the result, MiB", max(peaks[seq_along(threads)]) / 2^20, 64)
+rows <- rbind(rows, memory)
+
+# Random numbers are made by the workers, too.
+write_with <- function(workers) {
+  force(workers)
+  function() {
+    to <- tempfile(tmpdir = hdf5_folder, fileext = ".h5")
+    on.exit(unlink(to))
+    size <- if (bench_short) c(3000, 5000) else c(15000, 10000)
+    regatta::h5_fill(to, "counts", size, type = "int32", chunk = c(100, 100), level = 3, shuffle = FALSE,
+      f = function(rows, columns) sample.int(100, length(rows) * length(columns), replace = TRUE),
+      .control = regatta::par_control(workers = workers, seed = 1))
+  }
+}
+written <- bench_cell("a matrix of random numbers written", list("regatta, 1 worker" = write_with(1L),
+  "regatta, 2 workers" = write_with(2L)), rounds = if (bench_short) 5L else 3L)
+bench_aim("two workers, times one", bench_ratio(written, "regatta, 2 workers", "regatta, 1 worker"), 1 / 1.8)
+rows <- rbind(rows, written)
+bench_write("hdf5-limits", rows)
