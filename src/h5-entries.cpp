@@ -9,7 +9,7 @@ namespace {
 std::vector<std::uint64_t> read_pointers(const SparseNames& names, std::uint64_t entries) {
   const Column column(names.path, names.pointers, names.cache);
   std::vector<std::uint64_t> pointers, part;
-  Scratch scratch;
+  ColumnScratch scratch;
   for (std::uint64_t begin = 0, end; begin < column.size(); begin = end) {
     end = begin + std::min(column.most(), column.size() - begin);
     column.read_whole(column.locate({Entries(begin, end)}), begin, end, scratch, &part);

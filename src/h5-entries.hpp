@@ -25,6 +25,12 @@ const std::size_t nowhere = static_cast<std::size_t>(-1);
 /* Entries from the first number to the one before the second. */
 typedef std::pair<std::uint64_t, std::uint64_t> Entries;
 
+/* What one thread reads a vector with: the tile that was read last, which the next stretch often begins in. */
+struct ColumnScratch : Scratch {
+  std::uint64_t number = UINT64_MAX;
+  Tile tile = Tile();
+};
+
 /* A vector of the file, read in stretches. */
 class Column {
  public:
@@ -58,10 +64,10 @@ class Column {
 
   /* Calls take(data, first, count) for the elements from `begin` to `end`, tile by tile. */
   template <class Take>
-  void read(const Located& tiles, std::uint64_t begin, std::uint64_t end, Scratch& scratch, Take take) const {
+  void read(const Located& tiles, std::uint64_t begin, std::uint64_t end, ColumnScratch& scratch, Take take) const {
     const std::size_t bytes = size_of(matrix_.type());
     while (begin < end) {
-      const Tile tile = tiles.read(0, begin / matrix_.tile_fast(), scratch);
+      const Tile& tile = read_tile(tiles, begin / matrix_.tile_fast(), scratch);
       const std::uint64_t stop = std::min<std::uint64_t>(end, tile.fast_at + tile.fast);
       take(tile.data + static_cast<std::size_t>(begin - tile.fast_at) * bytes, begin,
            static_cast<std::size_t>(stop - begin));
@@ -69,8 +75,20 @@ class Column {
     }
   }
 
-  /* The same as whole numbers. One below zero becomes one that is too large for any matrix. */
-  void read_whole(const Located& tiles, std::uint64_t begin, std::uint64_t end, Scratch& scratch,
+  /* Calls take(data, first, from, to) for each tile that has some of the elements `at`, which rise: the data of the tile,
+     the number of its first element, and which of `at` are in it. */
+  template <class Take>
+  void read_some(const Located& tiles, const std::vector<std::uint64_t>& at, ColumnScratch& scratch, Take take) const {
+    for (std::size_t from = 0, to; from < at.size(); from = to) {
+      const Tile& tile = read_tile(tiles, at[from] / matrix_.tile_fast(), scratch);
+      const auto rest = at.begin() + static_cast<std::ptrdiff_t>(from);
+      to = static_cast<std::size_t>(std::lower_bound(rest, at.end(), tile.fast_at + tile.fast) - at.begin());
+      take(tile.data, tile.fast_at, from, to);
+    }
+  }
+
+  /* The same as read(), as whole numbers. One below zero becomes one that is too large for any matrix. */
+  void read_whole(const Located& tiles, std::uint64_t begin, std::uint64_t end, ColumnScratch& scratch,
                   std::vector<std::uint64_t>* to) const {
     to->resize(static_cast<std::size_t>(end - begin));
     read(tiles, begin, end, scratch, [&](const unsigned char* data, std::uint64_t first, std::size_t count) {
@@ -83,6 +101,15 @@ class Column {
   }
 
  private:
+  const Tile& read_tile(const Located& tiles, std::uint64_t number, ColumnScratch& scratch) const {
+    if (scratch.number != number) {
+      scratch.number = UINT64_MAX;
+      scratch.tile = tiles.read(0, number, scratch);
+      scratch.number = number;
+    }
+    return scratch.tile;
+  }
+
   template <class T>
   static std::uint64_t whole(T value) {
     return static_cast<std::uint64_t>(value);
@@ -122,7 +149,7 @@ struct SparseFile {
 
 /* What one thread reads entries with, and what it has read: values as the type of the file has them. */
 struct EntryScratch {
-  Scratch data, indices;
+  ColumnScratch data, indices;
   std::vector<unsigned char> values;
   std::vector<std::uint64_t> minor;
 };

@@ -273,7 +273,7 @@ class Reduction {
       std::vector<std::uint64_t> minor;
     };
     std::vector<bool> seen(minors_);
-    PerThread<Scratch> scratches;
+    PerThread<ColumnScratch> scratches;
     const std::uint64_t end = pointers_[major + 1];
     for (std::uint64_t from = pointers_[major], to; from < end; from = to) {
       to = from + std::min(file_.indices.most(), end - from);
@@ -331,10 +331,9 @@ struct Found {
   bool rounded;
 };
 
-/* Puts the entries of one major index into the order of their indices. */
-void sort_entries(Found* found, std::size_t from) {
+/* Puts the entries of one major index, from one place to another, into the order of their indices. */
+void sort_entries(Found* found, std::size_t from, std::size_t end) {
   int* const index = found->index.data();
-  const std::size_t end = found->index.size();
   if (std::is_sorted(index + from, index + end)) return;
   std::vector<std::pair<int, double>> both;
   for (std::size_t k = from; k < end; ++k) both.emplace_back(index[k], found->value[k]);
@@ -367,9 +366,8 @@ void read_sparse(const SparseNames& names, std::uint64_t majors, std::uint64_t m
   }
   std::vector<Found> found(runs.size());
   struct Reader {
-    Scratch data, indices;
-    std::vector<std::uint64_t> minor;
-    std::vector<double> values;
+    ColumnScratch data, indices;
+    std::vector<std::uint64_t> minor, kept; /* indices of all entries, and which of them are chosen */
   };
   PerThread<Reader> readers;
   const auto stretch = [&](const Run& run) {
@@ -381,20 +379,7 @@ void read_sparse(const SparseNames& names, std::uint64_t majors, std::uint64_t m
     out.rounded = false;
     const std::uint64_t begin = stretch(runs[i]).first, end = stretch(runs[i]).second;
     file.indices.read_whole(places.indices, begin, end, reader.indices, &reader.minor);
-    reader.values.resize(static_cast<std::size_t>(end - begin));
-    file.data.read(places.data, begin, end, reader.data,
-                   [&](const unsigned char* from, std::uint64_t first, std::size_t count) {
-      with_type(file.data.matrix().type(), [&](auto type) {
-        using T = decltype(type);
-        for (std::size_t k = 0; k < count; ++k) {
-          const T x = element_at<T>(from, k);
-          const bool missing = is_missing(x) && !Number<T>::real;
-          reader.values[static_cast<std::size_t>(first - begin) + k] =
-              missing ? missing_double() : static_cast<double>(x);
-          out.rounded |= is_rounded(x);
-        }
-      });
-    });
+    reader.kept.clear();
     for (std::size_t k = 0; k < runs[i].count; ++k) {
       const std::size_t at = chosen(runs[i].first + k), before = out.index.size();
       for (std::uint64_t e = file.pointers[at]; e < file.pointers[at + 1]; ++e) {
@@ -403,14 +388,31 @@ void read_sparse(const SparseNames& names, std::uint64_t majors, std::uint64_t m
         const int to = minor_to.empty() ? static_cast<int>(index) : minor_to[static_cast<std::size_t>(index)];
         if (to < 0) continue;
         out.index.push_back(to);
-        out.value.push_back(reader.values[static_cast<std::size_t>(e - begin)]);
-      }
-      sort_entries(&out, before);
-      if (std::adjacent_find(out.index.begin() + static_cast<std::ptrdiff_t>(before), out.index.end()) !=
-          out.index.end()) {
-        fail_twice(names);
+        reader.kept.push_back(e);
       }
       out.entries.push_back(out.index.size() - before);
+    }
+    out.value.resize(out.index.size());
+    file.data.read_some(places.data, reader.kept, reader.data,
+                        [&](const unsigned char* data, std::uint64_t first, std::size_t from, std::size_t to) {
+      with_type(file.data.matrix().type(), [&](auto type) {
+        using T = decltype(type);
+        for (std::size_t k = from; k < to; ++k) {
+          const T x = element_at<T>(data, static_cast<std::size_t>(reader.kept[k] - first));
+          const bool missing = is_missing(x) && !Number<T>::real;
+          out.value[k] = missing ? missing_double() : static_cast<double>(x);
+          out.rounded |= is_rounded(x);
+        }
+      });
+    });
+    std::size_t at = 0;
+    for (std::uint64_t count : out.entries) {
+      const std::size_t end_of_it = at + static_cast<std::size_t>(count);
+      sort_entries(&out, at, end_of_it);
+      const auto index = out.index.begin() + static_cast<std::ptrdiff_t>(at);
+      const auto last = out.index.begin() + static_cast<std::ptrdiff_t>(end_of_it);
+      if (std::adjacent_find(index, last) != last) fail_twice(names);
+      at = end_of_it;
     }
   };
   for (std::size_t from = 0, to; from < runs.size(); from = to) {

@@ -277,6 +277,37 @@ test_that("a sparse matrix shows what it is, and goes to workers", {
   )
 })
 
+test_that("columns behind more than 2^31 entries are read, in memory for themselves", {
+  skip_without_h5()
+  skip_without_h5py()
+  skip_if_not_installed("processx")
+  withr::local_preserve_seed()
+  path <- withr::local_tempfile(fileext = ".h5")
+  # 550 columns of 4,000,000 entries each, of which only the last one is there.
+  h5_by_python(path, c(
+    "each, many = 4000000, 550", "g = f.create_group('matrix')",
+    "packed = dict(shape=(each * many,), chunks=(each // 4,), compression='gzip', compression_opts=1, shuffle=True)",
+    "data = g.create_dataset('data', dtype='u1', fillvalue=2, **packed)",
+    "indices = g.create_dataset('indices', dtype='i4', **packed)",
+    "indices[each * (many - 1):] = np.arange(each)", "data[each * many - 2:] = [7, 9]",
+    "g['indptr'] = np.arange(many + 1, dtype='i8') * each", "g['shape'] = np.array([each, many], 'i4')"
+  ))
+  found <- h5_measured(path, c(
+    "m <- h5_sparse(path, dimnames = FALSE)",
+    "invisible(dim(m))",
+    "before <- peak()",
+    "x <- m[, 550]",
+    "cat(before, peak(), dim(m), length(x), sum(x), x[c(1, 4e6 - 1, 4e6)], '\n')"
+  ))
+  expect_identical(found[3:9], c(4e6, 550, 4e6, 2 * (4e6 - 2) + 16, 2, 7, 9))
+  # Two vectors of the result's size and what is read in pieces: not 2.2e9 entries of 5 bytes.
+  expect_lt(found[[2]] - found[[1]], 400)
+  m <- h5_sparse(path, dimnames = FALSE)
+  expect_identical(regatta:::h5_fields(m)$entries, 2.2e9)
+  # What is in front of it is no matrix: the same index four million times.
+  expect_match(conditionMessage(h5_error(m[, 549])), "the same index twice")
+})
+
 test_that("vectors that do not fit together are errors", {
   path <- sparse_file("wrong.h5")
   says <- function(name) conditionMessage(h5_error(h5_col_sums(h5_sparse(path, name))))
