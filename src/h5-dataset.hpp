@@ -17,6 +17,7 @@ namespace h5 {
 enum class Type { i8, u8, i16, u16, i32, u32, i64, u64, f16, f32, f64 };
 
 std::size_t size_of(Type type);
+inline bool is_whole(Type type) { return type < Type::f16; }
 const char* name_of(Type type);
 /* What libhdf5 calls it in memory. It has nothing for half a number: those it makes floats of. */
 hid_t native_type(Type type);

@@ -153,7 +153,7 @@ void unshuffle(const unsigned char* from, std::size_t size, std::size_t element,
 #endif
   unshuffle_any(from, count, element, done, to);
   /* What does not fill an element is stored behind the planes as it is. */
-  std::memcpy(to + count * element, from + count * element, size - count * element);
+  std::copy(from + count * element, from + size, to + count * element);
 }
 
 void swap_bytes(unsigned char* data, std::size_t count, std::size_t element) {

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 
+#include "h5-bytes.hpp"
 #include "h5-matrix.hpp"
 #include "h5-number.hpp"
 #include "h5-virtual.hpp"
@@ -52,7 +53,7 @@ std::uint64_t product(const std::vector<std::uint64_t>& numbers) {
 Matrix::Matrix(const std::string& path, const std::string& name,
                const std::vector<std::uint64_t>& plane, Cache* cache, const Shape* before)
     : plane_(plane), slow_(1), fast_(1), tile_slow_(1), tile_fast_(1), chunk_tiles_slow_(1),
-      chunk_tiles_fast_(1), way_(Way::library), fd_(-1), at_(0) {
+      chunk_tiles_fast_(1), way_(Way::library), fd_(-1), at_(0), shuffles_(false) {
   const Library library;
   FileId file = open_file(library, path);
   DatasetId dataset = open_dataset(library, file, path, name);
@@ -110,6 +111,7 @@ void Matrix::choose_way(const Library& library) {
   const bool plain = facts_.number.direct && !facts_.external;
   if (plain && facts_.layout == Layout::chunked && can_decode(facts_.filters)) {
     way_ = cut_chunks() ? Way::streams : Way::chunks;
+    find_shuffle();
     read_fill(library);
     index_.reset(new ChunkIndex(facts_, plane_));
   } else if (plain && facts_.layout == Layout::contiguous) {
@@ -131,6 +133,18 @@ void Matrix::choose_way(const Library& library) {
   /* The library converts to what R needs anyway. */
   if (way_ == Way::library && facts_.number.type == Type::f16) facts_.number.type = Type::f32;
   if (facts_.number.coded) facts_.number.type = Type::i32;
+}
+
+void Matrix::find_shuffle() {
+#ifdef REGATTA_H5_BYTES
+  const std::size_t size = size_of(facts_.number.type);
+  if (facts_.filters.size() < 2 || size == 1 || !is_whole(facts_.number.type)) return;
+  const Filter &first = facts_.filters[0], &second = facts_.filters[1];
+  if (first.id != filter_shuffle || first.values[0] != size) return;
+  if (second.id != filter_deflate && second.id != filter_lzf) return;
+  shuffles_ = true;
+  unshuffled_.assign(facts_.filters.begin() + 1, facts_.filters.end());
+#endif
 }
 
 /* Makes tiles of parts of chunks, if these are too large and can be read so. */
@@ -318,6 +332,21 @@ void Matrix::read_stream(const Stored& stored, std::uint64_t i, std::uint64_t j,
   tile->data = scratch.elements.data();
 }
 
+/* The lowest bytes of elements that are shuffled, if all others are zero. */
+const unsigned char* Matrix::bytes_of_planes(const unsigned char* planes, std::size_t elements) const {
+#ifdef REGATTA_H5_BYTES
+  const std::size_t size = size_of(facts_.number.type), lowest = facts_.number.swap ? size - 1 : 0;
+  for (std::size_t k = 0; k < size; ++k) {
+    if (k != lowest && !all_zero(planes + k * elements, elements)) return nullptr;
+  }
+  return planes + lowest * elements;
+#else
+  (void)planes;
+  (void)elements;
+  return nullptr;
+#endif
+}
+
 void Matrix::read_chunk(const Stored* known, std::uint64_t i, std::uint64_t j, Scratch& scratch, Tile* tile) const {
   const std::vector<hsize_t> offset = chunk_offset(facts_, plane_, i, j);
   const std::size_t size = size_of(facts_.number.type);
@@ -334,10 +363,21 @@ void Matrix::read_chunk(const Stored* known, std::uint64_t i, std::uint64_t j, S
   for (std::size_t k = 0; facts_.plain_edges && k < offset.size(); ++k) {
     if (offset[k] + facts_.chunk[k] > facts_.extents[k]) mask = UINT32_MAX;
   }
+  const bool planes = shuffles_ && scratch.takes_bytes && !cached_ && !(mask & 3U);
   const unsigned char* out = nullptr;
-  const DecodeResult result =
-      scratch.decoder.decode(facts_.filters, mask, scratch.stored.data(), stored, elements * size, &out);
+  const DecodeResult result = scratch.decoder.decode(planes ? unshuffled_ : facts_.filters, planes ? mask >> 1 : mask,
+                                                     scratch.stored.data(), stored, elements * size, &out);
   if (result.how != Decoded::fine) fail_decoding(offset, result);
+  if (planes) {
+    tile->bytes = bytes_of_planes(out, elements);
+    if (tile->bytes) {
+      tile->bytes += plane_in_chunk() * plane;
+      return;
+    }
+    if (scratch.elements.size() < elements * size) scratch.elements.resize(elements * size);
+    unshuffle(out, elements * size, size, scratch.elements.data());
+    out = scratch.elements.data();
+  }
   out += plane_in_chunk() * plane * size;
   if (facts_.number.swap) {
     /* What the decoder gave is its own or the stored bytes, both this thread's. */
@@ -492,6 +532,7 @@ Located Matrix::locate(Tiles slow, Tiles fast) const {
 Tile Located::read(std::uint64_t i, std::uint64_t j, Scratch& scratch) const {
   const Matrix& from = *matrix_;
   Tile tile;
+  tile.bytes = nullptr;
   tile.slow_at = i * from.tile_slow_;
   tile.fast_at = j * from.tile_fast_;
   tile.slow = static_cast<std::size_t>(std::min(from.tile_slow_, from.slow_ - tile.slow_at));

@@ -18,9 +18,11 @@
 namespace regatta {
 namespace h5 {
 
-/* A part of the matrix: `slow` lines of `fast` elements each, the lines `stride` elements apart. */
+/* A part of the matrix: `slow` lines of `fast` elements each, the lines `stride` elements apart. To who takes them so,
+   whole numbers from 0 to 255 may come as bytes, and then not as elements. */
 struct Tile {
   const unsigned char* data;
+  const unsigned char* bytes;
   std::uint64_t slow_at, fast_at;
   std::size_t slow, fast, stride;
 };
@@ -28,6 +30,7 @@ struct Tile {
 /* What one thread reads with. */
 struct Scratch {
   Decoder decoder;
+  bool takes_bytes = false;
   std::vector<unsigned char> stored, elements, lines;
   Packing packing;
   /* Chunks that are read part by part, by their number, and the tile that `elements` has of one. */
@@ -93,11 +96,13 @@ class Matrix {
 
   void check_tiles() const;
   void choose_way(const Library& library);
+  void find_shuffle();
   bool cut_chunks();
   void read_fill(const Library& library);
   [[noreturn]] void fail_chunk(const std::vector<hsize_t>& offset, const std::string& what,
                                const std::string& filter = "", const std::string& advice = "") const;
   void read_chunk(const Stored* known, std::uint64_t i, std::uint64_t j, Scratch& scratch, Tile* tile) const;
+  const unsigned char* bytes_of_planes(const unsigned char* planes, std::size_t elements) const;
   void read_stream(const Stored& stored, std::uint64_t i, std::uint64_t j, Scratch& scratch, Tile* tile) const;
   [[noreturn]] void fail_decoding(const std::vector<hsize_t>& offset, const DecodeResult& result) const;
   std::size_t plane_in_chunk() const;
@@ -119,6 +124,8 @@ class Matrix {
   int fd_;           /* of contiguous elements */
   std::uint64_t at_; /* where they are in it */
   unsigned char fill_[8];
+  bool shuffles_;                  /* the first filter shuffles whole numbers, the second compresses */
+  std::vector<Filter> unshuffled_; /* the others */
   std::unique_ptr<ChunkIndex> index_;
   CachedTiles cached_;
 };

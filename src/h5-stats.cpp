@@ -7,6 +7,7 @@
 #include <regatta/core/pipeline.hpp>
 #include <regatta/core/progress.hpp>
 
+#include "h5-bytes.hpp"
 #include "h5-sweep.hpp"
 
 /* Statistics of lines and columns, tile by tile. A tile is decoded, its partial results are computed
@@ -74,9 +75,11 @@ struct Lines {
 struct Desk {
   Scratch scratch;
   Lines lines;
-  std::vector<unsigned char> gathered;
+  bool are_bytes; /* the lines are numbers from 0 to 255, in a byte each, whatever the type of elements is */
+  std::vector<unsigned char> gathered, narrow;
   std::vector<std::int32_t> whole;
   std::vector<double> real;
+  std::vector<const unsigned char*> byte_at;
   std::vector<const std::int32_t*> whole_at;
   std::vector<const double*> real_at;
 };
@@ -350,15 +353,15 @@ void add_squares(const Lines& lines, const std::int32_t* const* at, std::size_t 
                   slow);
 }
 
-/* Variances of whole numbers of which `most` squares can be added up in a lane. */
-void add_small_var(const Lines& lines, const std::int32_t* const* at, std::size_t most, bool fast, bool slow,
-                   Part<Narrow>* part) {
-  add_squares(lines, at, most, fast, slow, &part->fast.square, &part->slow.square);
+/* Variances of whole numbers by add(of_fast, of_slow), which adds up their squares. */
+template <class Add>
+void add_var_by_squares(Add add, bool, bool, Part<Narrow>* part) {
+  add(&part->fast.square, &part->slow.square);
 }
-void add_small_var(const Lines& lines, const std::int32_t* const* at, std::size_t most, bool fast, bool slow,
-                   Part<Wide>* part) {
+template <class Add>
+void add_var_by_squares(Add add, bool fast, bool slow, Part<Wide>* part) {
   std::vector<Uint128> of_fast(fast ? part->fast.count.size() : 0), of_slow(slow ? part->slow.count.size() : 0);
-  add_squares(lines, at, most, fast, slow, &of_fast, &of_slow);
+  add(&of_fast, &of_slow);
   const auto spread = [](Totals<Wide>& totals, const std::vector<Uint128>& squares) {
     for (std::size_t k = 0; k < squares.size(); ++k) {
       const Int128 n = totals.count[k], sum = totals.sum[k];
@@ -434,8 +437,64 @@ const std::int32_t* const* wholes_of(Desk* desk, std::uint32_t* bits) {
 std::size_t most_in_lane(std::uint64_t size) { return static_cast<std::size_t>(0x7fffffffU / size); }
 const std::size_t least_in_lane = 16;
 
+#ifdef REGATTA_H5_BYTES
+/* The lines as bytes; null if an element does not fit. */
+template <class T>
+const unsigned char* const* bytes_of(Desk* desk) {
+  const Lines& lines = desk->lines;
+  if (desk->are_bytes || std::is_same<T, std::uint8_t>::value) return lines.at.data();
+  if (sizeof(T) != 4) return nullptr;
+  desk->byte_at.resize(lines.at.size());
+  desk->narrow.resize(std::max(desk->narrow.size(), lines.at.size() * lines.width));
+  for (std::size_t r = 0; r < lines.at.size(); ++r) {
+    unsigned char* const to = desk->narrow.data() + r * lines.width;
+    if (!narrow_line(lines.at[r], lines.width, to)) return nullptr;
+    desk->byte_at[r] = to;
+  }
+  return desk->byte_at.data();
+}
+
+/* All statistics of lines of bytes. */
+template <class Class>
+void add_bytes(const Lines& lines, const unsigned char* const* at, const Wanted& wanted, bool fast, bool slow,
+               Part<Class>* part) {
+  Totals<Class>&of_fast = part->fast, &of_slow = part->slow;
+  const std::size_t step = lines.fast->size();
+  const auto add = [&](auto map, auto& to_fast, auto& to_slow) {
+    each_rectangle<Bytes>(lines, at, [&](const Rectangle<Bytes>& all, std::size_t f, std::size_t s) {
+      if (fast) add_bytes_fast(all, map, to_fast.data() + f);
+      if (slow) add_bytes_slow(all, map, to_slow.data() + s, step);
+    });
+  };
+  add_counts(lines, fast, slow, part);
+  if (wanted.sum || wanted.var) add(Itself(), of_fast.sum, of_slow.sum);
+  if (wanted.nonzero) add(IsNonzero(), of_fast.nonzero, of_slow.nonzero);
+  if (wanted.range) {
+    each_rectangle<Bytes>(lines, at, [&](const Rectangle<Bytes>& all, std::size_t f, std::size_t s) {
+      if (fast) range_bytes_fast(all, of_fast.low.data() + f, of_fast.high.data() + f);
+      if (slow) range_bytes_slow(all, of_slow.low.data() + s, of_slow.high.data() + s, step);
+    });
+  }
+  if (!wanted.var) return;
+  add_var_by_squares(
+      [&](std::vector<Uint128>* to_fast, std::vector<Uint128>* to_slow) {
+        each_rectangle<Bytes>(lines, at, [&](const Rectangle<Bytes>& all, std::size_t f, std::size_t s) {
+          if (fast) square_bytes_fast(all, to_fast->data() + f);
+          if (slow) square_bytes_slow(all, to_slow->data() + s, step);
+        });
+      },
+      fast, slow, part);
+}
+#endif
+
 template <class T, class Class>
 bool add_fast(Desk* desk, const Wanted& wanted, bool fast, bool slow, Part<Class>* part) {
+#ifdef REGATTA_H5_BYTES
+  if (const unsigned char* const* const bytes = bytes_of<T>(desk)) {
+    add_bytes(desk->lines, bytes, wanted, fast, slow, part);
+    return true;
+  }
+#endif
   std::uint32_t bits = 0;
   const std::int32_t* const* const at = wholes_of<T>(desk, &bits);
   if (!at) return false;
@@ -449,7 +508,11 @@ bool add_fast(Desk* desk, const Wanted& wanted, bool fast, bool slow, Part<Class
   if (squares < least_in_lane) {
     add_var<T, false>(desk->lines, size, fast, slow, part);
   } else {
-    add_small_var(desk->lines, at, squares, fast, slow, part);
+    add_var_by_squares(
+        [&](std::vector<Uint128>* of_fast, std::vector<Uint128>* of_slow) {
+          add_squares(desk->lines, at, squares, fast, slow, of_fast, of_slow);
+        },
+        fast, slow, part);
   }
   return true;
 }
@@ -491,24 +554,35 @@ void add_tile(Desk* desk, const Wanted& wanted, bool fast, bool slow, Part<Class
   }
 }
 
-template <class T>
-void lay_out(const Tile& tile, const Stretch& slow, const Stretch& fast, Desk* desk) {
+/* Lines of elements of type E, the first of which is at `data`. */
+template <class E>
+void lay_out(const unsigned char* data, std::size_t stride, const Stretch& slow, const Stretch& fast, Desk* desk) {
   Lines& lines = desk->lines;
   lines.slow = &slow.runs;
   lines.fast = &fast.runs;
   lines.width = fast.size();
   lines.at.resize(slow.size());
-  const std::size_t bytes = lines.width * sizeof(T);
+  const std::size_t bytes = lines.width * sizeof(E);
   if (!fast.all) desk->gathered.resize(std::max(desk->gathered.size(), lines.at.size() * bytes));
   for (std::size_t r = 0; r < lines.at.size(); ++r) {
-    const unsigned char* const line = tile.data + slow.at(r) * tile.stride * sizeof(T);
+    const unsigned char* const line = data + slow.at(r) * stride * sizeof(E);
     lines.at[r] = line;
     if (fast.all) continue;
     unsigned char* const to = desk->gathered.data() + r * bytes;
     for (std::size_t k = 0; k < lines.width; ++k) {
-      std::memcpy(to + k * sizeof(T), line + fast.local[k] * sizeof(T), sizeof(T));
+      std::memcpy(to + k * sizeof(E), line + fast.local[k] * sizeof(E), sizeof(E));
     }
     lines.at[r] = to;
+  }
+}
+
+template <class T>
+void lay_out(const Tile& tile, const Stretch& slow, const Stretch& fast, Desk* desk) {
+  desk->are_bytes = tile.bytes != nullptr;
+  if (tile.bytes) {
+    lay_out<unsigned char>(tile.bytes, tile.stride, slow, fast, desk);
+  } else {
+    lay_out<T>(tile.data, tile.stride, slow, fast, desk);
   }
 }
 
@@ -524,6 +598,11 @@ unsigned reduce_as(const Matrix& matrix, const Groups& slow, const Groups& fast,
   std::vector<std::uint64_t> down, across;
   for (const Stretch& one : lines) down.push_back(one.tile);
   for (const Stretch& one : columns) across.push_back(one.tile);
+#ifdef REGATTA_H5_BYTES
+  const bool takes_bytes = std::numeric_limits<T>::is_integer;
+#else
+  const bool takes_bytes = false;
+#endif
   PerThread<Desk> desks;
   unsigned threads = limits.threads;
   std::unique_ptr<ProgressBar> bar(limits.progress ? new ProgressBar(down.size() * across.size()) : nullptr);
@@ -558,6 +637,7 @@ unsigned reduce_as(const Matrix& matrix, const Groups& slow, const Groups& fast,
         },
         [&](Part<Class>& part) {
           Desk& desk = desks.local();
+          desk.scratch.takes_bytes = takes_bytes;
           lay_out<T>(tiles.read(down[part.a], across[part.b], desk.scratch), lines[part.a], columns[part.b], &desk);
           add_tile<T>(&desk, wanted, of_fast != nullptr, of_slow != nullptr, &part);
           if (bar) ++*bar;

@@ -246,6 +246,64 @@ test_that("statistics hold for numbers of every size, in chunks of odd shapes", 
   }
 })
 
+test_that("numbers from 0 to 255, and those just beyond, have right statistics however they are stored", {
+  skip_without_h5()
+  skip_without_h5py()
+  path <- withr::local_tempfile(fileext = ".h5")
+  # Lines are shorter than sixteen, a multiple of it and none; more than 256 of them; chunks reach over the edge. In
+  # some of the chunks one element does not fit into a byte, or is missing for R.
+  h5_by_python(path, c(
+    "r = np.random.default_rng(7)",
+    "for type in ('<i4', '>i4', '<u4', '>u2', '<i8', 'u1', 'i1'):",
+    "    for rows, columns, chunk in ((700, 33, (700, 33)), (70, 150, (32, 100)), (40, 29, (7, 15)), (5, 600, (2, 500))):",
+    "        x = r.integers(0, 128 if type == 'i1' else 256, (rows, columns))",
+    "        x[r.random((rows, columns)) < 0.3] = 0",
+    "        x[:, 3] = 127 if type == 'i1' else 255",
+    "        for beyond in (None, 256, -1, -2**31):",
+    "            if beyond is not None:",
+    "                if type[-2:] not in ('i4', 'i8') and beyond != -1: continue",
+    "                if beyond < 0 and 'u' in type: continue",
+    "                x[rows // 2, columns - 1] = beyond",
+    "            for packing, how in (('plain', {}), ('shuffle', dict(compression='gzip', shuffle=True)),",
+    "                                 ('lzf', dict(compression='lzf', shuffle=True, fletcher32=True))):",
+    "                name = '%s/%dx%d/%s/%s' % (type.replace('<', 'l').replace('>', 'b'), rows, columns, beyond, packing)",
+    "                f.create_dataset(name, data=x.astype(type), chunks=chunk, **how)",
+    "f.create_dataset('three', data=r.integers(0, 256, (3, 40, 50)), dtype='<i4', chunks=(2, 30, 40), compression='gzip', shuffle=True)"
+  ))
+  columns_of <- function(x) {
+    count <- colSums(!is.na(x))
+    middle <- x - rep(colMeans(x, na.rm = TRUE), each = nrow(x))
+    list(
+      sum = colSums(x, na.rm = TRUE), var = colSums(middle^2, na.rm = TRUE) / (count - 1),
+      min = apply(x, 2L, min, na.rm = TRUE), max = apply(x, 2L, max, na.rm = TRUE), nnz = colSums(x != 0, na.rm = TRUE),
+      count = count
+    )
+  }
+  check <- function(m, label) {
+    x <- m[] + 0
+    stats <- c("sum", "var", "min", "max", "nnz", "count")
+    both <- h5_stats(m, 1:2, stats, na.rm = TRUE)
+    right <- list(columns_of(t(x)), columns_of(x))
+    for (margin in 1:2) {
+      expect_equal(as.list(both[[margin]]), right[[margin]], tolerance = 1e-12, label = paste(label, margin))
+      expect_identical(both[[margin]]$sum, right[[margin]]$sum, label = label)
+      expect_identical(h5_stats(m, margin, stats, na.rm = TRUE), both[[margin]], label = label)
+    }
+    chosen <- sort(sample.int(nrow(x), nrow(x) %/% 2))
+    groups <- rep_len(c("a", "b", "c"), length(chosen))
+    by_group <- h5_col_sums(m, rows = chosen, groups = groups, na.rm = TRUE)
+    expect_equal(by_group, t(rowsum(x[chosen, ], groups, na.rm = TRUE)), tolerance = 1e-12, ignore_attr = TRUE, label = label)
+    odd <- seq(1, ncol(x), by = 2)
+    expect_identical(h5_row_sums(m, columns = odd, na.rm = TRUE), rowSums(x[, odd], na.rm = TRUE), label = label)
+  }
+  withr::local_seed(1)
+  found <- h5_ls(path)
+  names <- found$name[found$kind == "dataset" & found$name != "three"]
+  expect_gt(length(names), 100L)
+  for (name in names) check(h5_matrix(path, name), name)
+  for (plane in 1:3) check(h5_matrix(path, "three", plane = plane), paste("plane", plane))
+})
+
 test_that("results do not depend on the number of threads", {
   skip_without_h5()
   skip_without_h5py()
@@ -469,6 +527,39 @@ test_that("statistics are computed in forked workers", {
     right
   )
   expect_identical(parallel::mclapply(1:4, function(i) h5_col_sums(m, rows = i), mc.cores = 2L), right)
+})
+
+test_that("an interrupt ends a pass between two chunks, and the next one is right", {
+  skip_without_h5()
+  skip_if_not_installed("processx")
+  path <- withr::local_tempfile(fileext = ".h5")
+  h5_write(matrix(1, 400, 500), path, "x", chunk = c(10, 10), .control = par_control(workers = 1L, seed = FALSE))
+  session <- fault_start(function(path) {
+    m <- h5_matrix(path, "x")
+    input <- file("stdin", "r")
+    drain <- function() tryCatch(allowInterrupts(Sys.sleep(0)), interrupt = function(e) NULL)
+    one <- list(
+      stats = function() h5_stats(m, 1:2, threads = 2L), part = function() m[], median = function() h5_row_medians(m),
+      apply = function() h5_apply(m, 2, colSums, memory = 1e5, .control = par_control(workers = 2L, seed = FALSE))
+    )
+    suspendInterrupts(for (name in names(one)) {
+      drain()
+      caught <- tryCatch(allowInterrupts({
+        cat("go", name, "\n")
+        repeat one[[name]]()
+      }), interrupt = function(e) "interrupt", error = function(e) conditionMessage(e))
+      cat("after", name, caught, identical(h5_col_sums(m), rep(400, 500)), "\n")
+      readLines(input, 1L)
+    })
+  }, list(path = path))
+  withr::defer(fault_end(session))
+  for (name in c("stats", "part", "median", "apply")) {
+    fault_wait_line(session, paste("^go", name))
+    tools::pskill(session$process$get_pid(), tools::SIGINT)
+    fault_wait_line(session, paste("^after", name))
+    expect_match(fault_text(session, "stdout"), paste("^after", name, "interrupt TRUE"), all = FALSE)
+    fault_tell(session, "go on")
+  }
 })
 
 test_that("variances are those of the elements however large or far from zero they are", {
