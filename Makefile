@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-current-r peers quick install check docs site bench bench-table sanitize gctorture valgrind models mutate soak pauses clean
+.PHONY: help demo test test-current-r peers quick install check docs site bench bench-table sanitize gctorture valgrind models fuzz mutate soak pauses clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -75,6 +75,10 @@ models: ## every order of steps of the mechanisms between processes, by a model 
 	@tools/setup.sh models
 	@$(MAKE) -s -C tests/models
 
+fuzz: ## look for chunks and files that HDF5 code does not survive, by libFuzzer and clang: SECONDS=600 TARGET=chunk or file
+	@tools/setup.sh test
+	@$(MAKE) -s -C tests/fuzz fuzz
+
 mutate: ## break the code on purpose, one fault at a time: do the tests notice?
 	@tools/setup.sh test
 	@tools/with-lib.sh tools/mutate.sh
@@ -91,4 +95,4 @@ pauses: ## test files while all that they start stands still for seconds, again 
 clean: ## remove what was built; .lib/ stays
 	rm -rf .build
 	rm -f src/*.o src/*.so src/Makevars
-	@for part in c cpp models; do $(MAKE) -s -C tests/$$part clean; done
+	@for part in c cpp fuzz models; do $(MAKE) -s -C tests/$$part clean; done

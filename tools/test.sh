@@ -84,6 +84,7 @@ if [ -f tests/cpp/Makefile ]; then
 else
   skip_step "C++ headers without R" "there is no tests/cpp"
 fi
+step "damaged chunks and files without R" timeout -k 5 900 make -s -j"$cores" -C tests/fuzz test
 for example in examples/*/DESCRIPTION; do
   if [ ! -f "$example" ]; then continue; fi
   folder=$(dirname "$example")

@@ -1,0 +1,126 @@
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+
+#include "fuzz.hpp"
+#include "h5-list.hpp"
+#include "h5-median.hpp"
+#include "h5-read.hpp"
+#include "h5-sparse.hpp"
+#include "h5-stats.hpp"
+
+/* A file that may have any bytes: listed, and each dataset read and added up. Errors are what is to come;
+   anything but these is not. What libhdf5 makes of a damaged file is its own affair: it comes without sanitizers. */
+
+using namespace regatta::h5;
+
+namespace {
+
+const std::uint64_t most_elements = 20000;
+
+template <class F>
+void allowed_to_fail(F f) {
+  try {
+    f();
+  } catch (const std::exception&) {
+  }
+}
+
+std::uint64_t elements_of(const Item& item) {
+  std::uint64_t all = 1;
+  for (std::uint64_t extent : item.extents) {
+    if (__builtin_mul_overflow(all, extent, &all)) return UINT64_MAX;
+  }
+  return all;
+}
+
+void reduce_all(const Matrix& matrix, unsigned threads) {
+  const Groups all{{}, 1, {}};
+  const Limits limits{threads, 64e6, false};
+  Results fast, slow;
+  reduce(matrix, all, all, Wanted{true, true, true, true}, limits, &fast, &slow);
+  const double cells = static_cast<double>(matrix.fast() * matrix.slow());
+  double count = 0;
+  for (std::size_t k = 0; k < fast.count.size(); ++k) count += fast.count[k] + fast.missing[k];
+  must(count == cells, "every element counts once");
+  Results medians;
+  find_medians(matrix, all, all, limits, &medians, nullptr);
+}
+
+void read_matrix(const std::string& path, const Item& item) {
+  const std::size_t rank = item.extents.size();
+  const std::vector<std::uint64_t> plane(rank > 2 ? rank - 2 : 0, 0);
+  const Matrix matrix(path, item.name, plane);
+  if (matrix.slow() == 0 || matrix.fast() == 0) return;
+  if (matrix.slow() > most_elements / matrix.fast()) return;
+  if (matrix.tile_slow() > (1U << 22) / matrix.tile_fast()) return;
+  reduce_all(matrix, 1);
+  std::vector<double> real(static_cast<std::size_t>(matrix.slow() * matrix.fast()));
+  const Selection all{true, {}}, some{false, {matrix.fast() - 1, 0, 0}};
+  read_part(matrix, all, all, Target{real.data(), nullptr}, 1);
+  if (matrix.fast() >= 3) read_part(matrix, all, some, Target{real.data(), nullptr}, 1);
+}
+
+void read_sparse_of(const std::string& path, const std::string& group) {
+  SparseNames names;
+  names.path = path;
+  names.data = group + "data";
+  names.indices = group + "indices";
+  names.pointers = group + "indptr";
+  names.cache = nullptr;
+  {
+    const Matrix data(path, names.data, {});
+    names.shape = Shape{data.facts().extents, data.facts().chunk, type_name(data.facts().number)};
+  }
+  Values pointers;
+  if (!read_values(path, names.pointers, "", &pointers) || pointers.numbers.size() > 1000) return;
+  if (pointers.numbers.empty()) return;
+  const std::uint64_t majors = pointers.numbers.size() - 1;
+  const Groups all{{}, 1, {}};
+  Results of_major, of_minor;
+  reduce_sparse(names, majors, 50, all, all, Wanted{true, true, true, true}, Limits{1, 64e6, false}, &of_major, &of_minor);
+  SparsePart part;
+  read_sparse(names, majors, 50, Selection{true, {}}, {}, 1, &part);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size > (1U << 20)) return 0;
+  const int fd = memfd_create("fuzz", MFD_CLOEXEC);
+  must(fd >= 0 && write(fd, data, size) == static_cast<ssize_t>(size), "the input is written");
+  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  std::vector<Item> items;
+  allowed_to_fail([&] { items = list_items(path, "/"); });
+  std::size_t left = 12;
+  for (const Item& item : items) {
+    if (item.kind != "dataset" || left == 0) continue;
+    --left;
+    if (elements_of(item) <= most_elements) {
+      allowed_to_fail([&] { read_matrix(path, item); });
+      Values values;
+      if (item.extents.size() < 2) allowed_to_fail([&] { read_values(path, item.name, "", &values); });
+    }
+    const std::string& name = item.name;
+    if (name.size() >= 6 && name.compare(name.size() - 6, 6, "indptr") == 0) {
+      allowed_to_fail([&] { read_sparse_of(path, name.substr(0, name.size() - 6)); });
+    }
+  }
+  close(fd);
+  return 0;
+}
+
+/* A cache would need R, and there is none here. */
+namespace regatta {
+namespace h5 {
+bool CachedTiles::get(std::uint64_t, std::uint64_t, Scratch&, Tile*) const { return false; }
+void CachedTiles::put(std::uint64_t, std::uint64_t, const Tile&, Scratch&) const {}
+bool CachedTiles::has(std::uint64_t, std::uint64_t) const { return false; }
+CachedTiles Cache::tiles(const Tiling&) { return CachedTiles(); }
+bool file_state(const Library&, const DatasetId&, FileState*) { return false; }
+}  // namespace h5
+}  // namespace regatta
