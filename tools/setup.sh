@@ -121,7 +121,20 @@ case $goal in
     fi
     ;;
 esac
-if [ "$goal" = test ] && apt_here; then need_file /usr/lib/python3/dist-packages/h5py python3-h5py; fi
+# What reads HDF5 files besides: tests and benchmarks compare with it.
+if { [ "$goal" = test ] || [ "$goal" = bench ]; } && apt_here; then
+  need_file /usr/lib/python3/dist-packages/h5py python3-h5py
+  if debian_r; then
+    for package in rhdf5 HDF5Array DelayedMatrixStats; do
+      need_file "/usr/lib/R/site-library/$package" "r-bioc-${package,,}"
+    done
+  fi
+fi
+if [ "$goal" = test ] && apt_here; then
+  plugins=/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)/hdf5/serial/plugins
+  need_file "$plugins/libh5lz4.so" hdf5-filter-plugin
+  need_file "$plugins/libH5Zblosc.so" hdf5-filter-plugin-blosc-serial
+fi
 # Hosts for tests: reached by ssh, brought by a Slurm of this machine, on links that can be cut or made slow, and nodes
 # of MPI. Without them these tests are skipped by name.
 need_hosts() {

@@ -102,6 +102,20 @@ test_that("what is written is called as what was given, and one without names sa
   expect_identical(again[], named)
 })
 
+test_that("sparse matrices and those of other files are written as their elements", {
+  skip_without_h5()
+  skip_if_not_installed("Matrix")
+  path <- withr::local_tempfile(fileext = ".h5")
+  dense <- replace(matrix(0, 61, 47, dimnames = list(NULL, paste0("c", 1:47))), c(3, 700, 2867), c(1.5, -2, 7))
+  sparse <- methods::as(methods::as(dense, "CsparseMatrix"), "generalMatrix")
+  m <- h5_write(sparse, path, "sparse", chunk = c(8, 10), .control = control)
+  expect_identical(m[], dense)
+  again <- h5_write(t(m), withr::local_tempfile(fileext = ".h5"), "x", "float32", memory = 1e3, .control = control)
+  expect_identical(again[], t(dense))
+  cells <- h5_sparse(system.file("extdata", "example-10x.h5", package = "regatta"))
+  expect_identical(h5_write(cells, path, "cells", .control = control)[], as.matrix(cells[]))
+})
+
 test_that("a new file has its name when it is complete, and not before", {
   skip_without_h5()
   folder <- withr::local_tempdir()

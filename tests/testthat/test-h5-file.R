@@ -62,6 +62,41 @@ test_that("a filter that is not there is named, with what to do", {
   expect_identical(error$filter, "zstd")
 })
 
+test_that("chunks of other filters are read by libhdf5's plugins, where these are", {
+  skip_without_h5()
+  skip_without_h5py()
+  path <- withr::local_tempfile(fileext = ".h5")
+  h5_by_python(path, c(
+    "x = (37 * np.arange(23)[:, None] + 11 * np.arange(17)) % 113",
+    "for id, name, values in ((307, 'bzip2', (9,)), (32001, 'blosc', (2, 2, 4, 80, 5, 1, 0)), (32004, 'lz4', ())):",
+    "    if not h5py.h5z.filter_avail(id): continue",
+    "    f.create_dataset(name, data=x.astype('<i4'), chunks=(5, 4), compression=id, compression_opts=values)"
+  ))
+  names <- h5_ls(path)$name
+  skip_if(length(names) == 0L, "libhdf5 has no plugins here (on Debian: hdf5-filter-plugin)")
+  right <- h5_values_of(17, 23)
+  for (name in names) {
+    m <- h5_matrix(path, name)
+    expect_identical(m[] + 0, right, label = name)
+    expect_identical(h5_stats(m, 1:2, "sum", threads = 2L)$columns$sum, colSums(right), label = name)
+    expect_true(any(grepl(name, format(m), ignore.case = TRUE)), label = name)
+  }
+})
+
+test_that("a file on a file system that is for reading only is read", {
+  skip_without_h5()
+  skip_unless_linux()
+  got <- fault_run(function() {
+    h5_write(matrix(1:6 + 0, 2), "/mnt/a.h5", "x", .control = par_control(workers = 1L, seed = FALSE))
+    stopifnot(system("mount -o remount,ro /mnt") == 0L)
+    m <- h5_matrix("/mnt/a.h5", "x")
+    list(refused = !file.create("/mnt/b"), sums = h5_col_sums(m), values = m[],
+      text = conditionMessage(tryCatch(h5_write(matrix(1), "/mnt/a.h5", "y"), error = identity)))
+  }, wrap = small_disk("400k", "/mnt"))$value
+  expect_identical(got[-4L], list(refused = TRUE, sums = c(3, 7, 11), values = matrix(1:6 + 0, 2)))
+  expect_match(got$text, "cannot write to /mnt/a.h5: Read-only file system")
+})
+
 test_that("what cannot be opened says why", {
   skip_without_h5()
   path <- h5_file(files, "types.h5")
