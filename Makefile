@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-current-r peers quick install check docs site bench bench-table sanitize gctorture valgrind models fuzz mutate soak pauses clean
+.PHONY: help demo test test-current-r peers quick install check docs site bench bench-table check-deep sanitize gctorture valgrind models fuzz mutate soak pauses clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -56,6 +56,12 @@ bench: ## every benchmark beside its peers, then the table of the README
 
 bench-table: ## the table of the README from the results that are there
 	@tools/with-lib.sh Rscript --vanilla bench/README-table.R
+
+check-deep: ## --as-cran, without what is suggested, clang, protection, sanitizers, gctorture, valgrind
+	@tools/setup.sh test
+	@tools/setup.sh deep
+	@tools/with-lib.sh tools/install.sh
+	@tools/with-lib.sh tools/check-deep.sh
 
 sanitize: ## address and undefined-behaviour sanitizers on the C code
 	@tools/setup.sh test

@@ -161,8 +161,8 @@ SEXP ffi_fork_server_receive(SEXP pointer, SEXP timeout) {
   rg_message_status got = receive(server->line, &size, sizeof size, until);
   SEXP bytes = PROTECT(Rf_allocVector(RAWSXP, (R_xlen_t)(got == RG_MESSAGE_OK ? size : 0)));
   if (got == RG_MESSAGE_OK) got = receive(server->line, RAW(bytes), (size_t)size, until);
+  R_CheckUserInterrupt(); /* which may run R code */
   UNPROTECT(1);
-  R_CheckUserInterrupt();
   return got == RG_MESSAGE_OK ? bytes : Rf_ScalarLogical(FALSE);
 }
 

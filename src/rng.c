@@ -74,9 +74,12 @@ void rg_rng_use(int kind, const int32_t stream[6]) {
   static SEXP symbol;
   if (!symbol) symbol = Rf_install(".Random.seed");
   SEXP seed = rg_value_in(R_GlobalEnv, symbol);
-  int renewed = state_renew(seed, kind, stream);
-  if (!renewed) seed = state_new(kind, stream);
   PROTECT(seed);
+  int renewed = state_renew(seed, kind, stream);
+  if (!renewed) {
+    UNPROTECT(1);
+    seed = PROTECT(state_new(kind, stream));
+  }
   if (kind / 100 % 100 == BOX_MULLER) { /* keeps a number outside .Random.seed */
     rg_call_r("rng_use", 1, seed);
   } else if (!renewed) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the tarball and lets R CMD check judge it: no error, no warning, no note.
-#   tools/check-package.sh [--no-tests]
+#   tools/check-package.sh [--no-tests]        further flags are in REGATTA_CHECK_FLAGS
 set -euo pipefail
 mkdir -p .build
 tests=${1:-}
@@ -33,6 +33,7 @@ if ls vignettes/*.Rmd >/dev/null 2>&1 && ! can_build_vignettes; then
   build_flags+=(--no-build-vignettes)
   check_flags+=(--ignore-vignettes)
 fi
+if [ -n "${REGATTA_CHECK_FLAGS:-}" ]; then check_flags+=("$REGATTA_CHECK_FLAGS"); fi
 if [ "$tests" = --no-tests ]; then check_flags+=(--no-tests); fi
 
 rm -rf .build/regatta.Rcheck .build/regatta_*.tar.gz

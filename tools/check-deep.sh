@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# What CRAN and careful users run beyond `make test`, one after the other; a step that fails does not stop the next ones.
+# Each leaves a log in .build/deep. rchk is not among them: it needs R itself built as LLVM bitcode, which Debian does not
+# have; tools/check-protect.py looks for the same faults in the sources.
+set -uo pipefail
+logs=$PWD/.build/deep
+rm -rf "$logs"
+mkdir -p "$logs"
+lines=() failed=0
+
+# step NAME LOG command ...
+step() {
+  local name=$1 log=$logs/$2.log start=$SECONDS
+  shift 2
+  printf '\n== %s\n' "$name"
+  if "$@" </dev/null >"$log" 2>&1; then
+    lines+=("ok      $name ($((SECONDS - start)) s)")
+  else
+    lines+=("FAILED  $name: $log")
+    failed=$((failed + 1))
+    tail -n 20 "$log"
+  fi
+}
+
+skip() { lines+=("skipped $1: $2"); }
+
+small_tarball() {
+  local size
+  size=$(stat -c %s .build/regatta_*.tar.gz) || return 1
+  echo "$size bytes"
+  [ "$size" -lt 5000000 ]
+}
+
+# All of C and C++, with no word of warning.
+build_by_clang() {
+  local flags="-O2 -Wall -Wextra -Wno-unused-parameter -pedantic" version
+  rm -rf "$logs/clang"
+  mkdir -p "$logs/clang"
+  {
+    echo "CC = clang"
+    echo "CFLAGS = $flags"
+    for version in "" 11 14 17; do printf 'CXX%s = clang++\nCXX%sFLAGS = %s\n' "$version" "$version" "$flags"; done
+  } >"$logs/clang/Makevars"
+  R_MAKEVARS_USER="$logs/clang/Makevars" R CMD INSTALL --no-docs --library="$logs/clang" \
+    "$(tools/stage.sh .build/stage-clang/regatta)" || return 1
+  ! grep ': warning:' "$logs/clang.log"
+}
+
+tests_by_clang() {
+  R_LIBS="$logs/clang:$R_LIBS" REGATTA_SOURCE=$PWD Rscript --vanilla tools/run-files.R "$logs/clang-files" \
+    par-values par-errors fault-values shm-array shm-share encode char-map executor-fork
+}
+
+step "R CMD check --as-cran" as-cran env REGATTA_CHECK_FLAGS=--as-cran tools/check-package.sh --no-tests
+step "a tarball below 5 MB" tarball small_tarball
+step "R CMD check with nothing but what the package needs" depends-only \
+  env _R_CHECK_DEPENDS_ONLY_=true tools/check-package.sh --no-tests
+if command -v clang >/dev/null; then
+  step "built by clang" clang build_by_clang
+  step "tests of what clang has built" clang-tests tests_by_clang
+else
+  skip "clang" "there is none (on Debian: clang)"
+fi
+if /usr/bin/python3 -c 'import clang.cindex' 2>/dev/null; then
+  step "protection from the garbage collector" protect /usr/bin/python3 tools/check-protect.py
+else
+  skip "protection from the garbage collector" "there is no libclang for Python (on Debian: python3-clang-14)"
+fi
+step "sanitizers" sanitize tools/sanitize.sh
+step "a collection at every allocation" gctorture Rscript --vanilla tools/gctorture.R
+if command -v valgrind >/dev/null; then
+  step "valgrind" valgrind tools/valgrind.sh
+else
+  skip "valgrind" "there is none"
+fi
+
+printf '\n'
+printf '%s\n' "${lines[@]}"
+[ "$failed" = 0 ]
