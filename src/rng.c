@@ -73,8 +73,7 @@ static int state_renew(SEXP state, int kind, const int32_t stream[6]) {
 void rg_rng_use(int kind, const int32_t stream[6]) {
   static SEXP symbol;
   if (!symbol) symbol = Rf_install(".Random.seed");
-  SEXP seed = rg_value_in(R_GlobalEnv, symbol);
-  PROTECT(seed);
+  SEXP seed = PROTECT(rg_value_in(R_GlobalEnv, symbol));
   int renewed = state_renew(seed, kind, stream);
   if (!renewed) {
     UNPROTECT(1);

@@ -95,6 +95,7 @@ for example in examples/*/DESCRIPTION; do
   step "$folder" tools/leak-watch.sh tools/test-example.sh "$folder" \
     ".build/$(basename "$folder")-report.csv"
 done
+skip_step "the newest R" "\`make test-current-r\` makes a userland for it and takes as long again"
 
 printf '\n'
 printf '%s\n' "${lines[@]}"

@@ -537,6 +537,28 @@ test_that("nodes come through tunnels of ssh, and their secret is in no list of 
   expect_false(any(grepl("[0-9a-f]{64}", lines)))
 })
 
+test_that("a command that has ended is not running, whether anybody has collected it or not", {
+  skip_unless_linux()
+  files <- file.path(withr::local_tempdir(), c("ended", "parent"))
+  # It ends when its parent has become a program that collects nobody.
+  script <- sprintf(
+    "(while ! grep -q sleep /proc/$$/comm; do sleep 0.01; done) & echo $! >%s; echo $$ >%s; exec sleep 300",
+    files[[1L]], files[[2L]]
+  )
+  system2("sh", c("-c", shQuote(script)), wait = FALSE)
+  wait_until(all_written(files))
+  ended <- as.integer(readLines(files[[1L]]))
+  parent <- as.integer(readLines(files[[2L]]))
+  withr::defer({
+    tools::pskill(parent, tools::SIGKILL)
+    wait_until(!is_running(parent))
+  })
+  wait_until(identical(process_state(ended), "Z"))
+  launch <- function(at) list(pid_file = files[[at]], begun = .Call(regatta:::ffi_clock))
+  expect_false(regatta:::launch_is_running(launch(1L)))
+  expect_true(regatta:::launch_is_running(launch(2L)))
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
