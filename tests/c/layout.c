@@ -51,8 +51,8 @@ static void row(field f) {
   expected = f.offset + f.size;
 }
 
-static void close_table(size_t size) {
-  if (size - expected >= 8) {
+static void close_table(size_t size, size_t alignment) {
+  if (size - expected >= (alignment < 8 ? 8 : alignment)) {
     fprintf(stderr, "layout: %s has something after %zu\n", structure, expected);
     exit(1);
   }
@@ -64,7 +64,7 @@ static void close_table(size_t size) {
     const field fields[] = {__VA_ARGS__};                                      \
     open_table(#type, words, sizeof(type));                                    \
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) row(fields[i]); \
-    close_table(sizeof(type));                                                 \
+    close_table(sizeof(type), _Alignof(type));                                 \
   } while (0)
 
 static void print_architecture(void) {
@@ -80,7 +80,6 @@ static void print_architecture(void) {
         FIELD(rg_control_shared, head, "the first place of `order` that is not claimed",
               "under the lock"),
         FIELD(rg_control_shared, tail, "the place after the last", "under the lock"),
-        FIELD(rg_control_shared, ended, "ends of elements that workers have sent", "workers"),
         FIELD(rg_control_shared, layout, "which version of the package this is, once the rest is there", "parent"),
         FIELD(rg_control_shared, elements, "how many elements the run has", "parent"),
         FIELD(rg_control_shared, since, "when it began, monotonic ns", "parent"),
@@ -98,6 +97,7 @@ static void print_architecture(void) {
   TABLE(rg_slot, "one for each worker",
         FIELD(rg_slot, current, "element being run, -1 between elements", "worker"),
         FIELD(rg_slot, begun, "how many elements it has begun, retries too", "worker"),
+        FIELD(rg_slot, ended, "ends of elements that workers here have sent", "worker"),
         FIELD(rg_slot, started, "when the element began, monotonic ns", "worker"),
         FIELD(rg_slot, cpu_started, "the worker's CPU ns then", "worker"),
         FIELD(rg_slot, peak, "the largest resident set that it has found with elements", "worker"),
