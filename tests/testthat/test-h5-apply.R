@@ -1,6 +1,7 @@
 # Blocks, products, and datasets that are written: files made here, so that no Python is needed.
 folder <- withr::local_tempdir("h5-")
 control <- par_control(workers = 2L, seed = FALSE)
+requireNamespace("Matrix", quietly = TRUE) # sets an option
 detritus <- detritus_snapshot()
 
 values <- outer(1:61, 1:47, function(i, j) (i * 37L + j * 11L) %% 101L - 30L)
