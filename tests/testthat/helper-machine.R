@@ -43,3 +43,10 @@ session_prints <- function(code, wrap = character()) {
   system2(command[[1L]], shQuote(command[-1L]), stdout = TRUE,
     env = c("R_TESTS=", libraries))
 }
+
+# For packages that a test uses in other sessions: to load one may leave options, variables and files here.
+skip_unless_there <- function(...) {
+  for (package in c(...)) {
+    testthat::skip_if_not(nzchar(system.file(package = package)), paste("package", package, "is installed"))
+  }
+}

@@ -1,10 +1,9 @@
 # Delayed arrays on matrices in files, beside those of HDF5Array: both are skipped where they are not
-# installed, as no run of the tests installs them. In a session of their own, since packages of Bioconductor
-# change what functions of this one are found.
+# installed. In a session of their own, since packages of Bioconductor change what functions of this one are found.
 
 run_delayed <- function(code) {
   skip_without_h5()
-  for (package in c("DelayedArray", "DelayedMatrixStats", "HDF5Array", "rhdf5")) skip_if_not_installed(package)
+  skip_unless_there("DelayedArray", "DelayedMatrixStats", "HDF5Array", "rhdf5")
   folder <- withr::local_tempdir("h5-")
   script <- withr::local_tempfile(lines = c(
     "suppressPackageStartupMessages({ library(regatta); library(DelayedMatrixStats); library(HDF5Array) })",

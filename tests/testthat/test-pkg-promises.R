@@ -143,6 +143,7 @@ start_app <- function(lines, gate, env = parent.frame()) {
 }
 
 test_that("the lines of the page keep an app of shiny responsive, as a browser sees it", {
+  withr::local_preserve_seed()
   for (package in c("shiny", "httpuv", "processx")) skip_if_not_installed(package)
   page <- file.path(Sys.getenv("REGATTA_SOURCE", "."), "vignettes", "neighbours.Rmd")
   skip_if_not(file.exists(page), "no vignettes here")
