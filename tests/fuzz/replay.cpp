@@ -24,12 +24,13 @@ int main(int count, char** arguments) {
     for (const std::string& name : names) {
       std::ifstream file(folder + "/" + name, std::ios::binary);
       const std::vector<char> bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-      std::fprintf(stderr, "\r%s", name.c_str()); /* the last one is what ended the process */
+      std::fprintf(stderr, "%s ... ", name.c_str()); /* the last one is what ended the process */
       LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+      std::fprintf(stderr, "ok\n");
       ++done;
     }
   }
   must(done > 0, "there are inputs");
-  std::fprintf(stderr, "\r%zu inputs\n", done);
+  std::fprintf(stderr, "%zu inputs, 0 failed\n", done);
   return 0;
 }
