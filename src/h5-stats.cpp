@@ -375,6 +375,17 @@ void add_var_by_squares(Add add, bool fast, bool slow, Part<Wide>* part) {
   spread(part->slow, of_slow);
 }
 
+/* The same of integers, of which `most` squares can be added up in a lane. */
+template <class Class>
+void add_small_var(const Lines& lines, const std::int32_t* const* at, std::size_t most, bool fast, bool slow,
+                   Part<Class>* part) {
+  add_var_by_squares(
+      [&](std::vector<Uint128>* of_fast, std::vector<Uint128>* of_slow) {
+        add_squares(lines, at, most, fast, slow, of_fast, of_slow);
+      },
+      fast, slow, part);
+}
+
 /* Vectors of 16 elements, which compilers convert as such if they know the number. */
 template <class T, class To>
 void convert(const unsigned char* from, std::size_t count, To* to) {
@@ -508,11 +519,7 @@ bool add_fast(Desk* desk, const Wanted& wanted, bool fast, bool slow, Part<Class
   if (squares < least_in_lane) {
     add_var<T, false>(desk->lines, size, fast, slow, part);
   } else {
-    add_var_by_squares(
-        [&](std::vector<Uint128>* of_fast, std::vector<Uint128>* of_slow) {
-          add_squares(desk->lines, at, squares, fast, slow, of_fast, of_slow);
-        },
-        fast, slow, part);
+    add_small_var(desk->lines, at, squares, fast, slow, part);
   }
   return true;
 }
