@@ -41,7 +41,7 @@ hdf5_script <- function(name, lines) {
 
 # h5py in so many processes, which are started within the measured time, as mclapply() starts its own.
 hdf5_h5py <- function(path, workers) {
-  script <- hdf5_script("h5py.py", c(
+  script <- hdf5_script("column-sums.py", c( # no name of a module
     "import sys, h5py, numpy as np", "from concurrent.futures import ProcessPoolExecutor",
     "path, workers = sys.argv[1], int(sys.argv[2])",
     "def part(at):", "    with h5py.File(path, 'r') as f: return f['counts'][at:at + 1000].sum(axis=1, dtype='i8')",
