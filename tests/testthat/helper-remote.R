@@ -80,9 +80,7 @@ local_shell_cluster <- function(..., frame = parent.frame()) {
 
 # The same for several tests: a list of `cluster` and of `stop`, a function.
 shell_cluster_start <- function(workers = 2, wrap = "", address = "127.0.0.1", deadline = 20, ...) {
-  # Where a node that was killed leaves its temporary files, they go with the folder.
-  folder <- tempfile("nodes-")
-  dir.create(folder)
+  folder <- node_folder()
   env <- remote_env()
   env[["TMPDIR"]] <- folder
   cluster <- cluster_ssh(
@@ -92,8 +90,27 @@ shell_cluster_start <- function(workers = 2, wrap = "", address = "127.0.0.1", d
   )
   list(cluster = cluster, stop = function() {
     stop_remote(cluster)
-    unlink(folder, recursive = TRUE)
+    node_folder_remove(folder)
   })
+}
+
+# A folder to be TMPDIR of agents and workers: what those that are killed leave there goes with it. It is removed
+# when the last of them has ended, also those that a test does not know by their pid.
+local_node_folder <- function(frame = parent.frame()) {
+  folder <- node_folder()
+  withr::defer(node_folder_remove(folder), envir = frame)
+  folder
+}
+
+node_folder <- function() {
+  folder <- tempfile("nodes-")
+  dir.create(folder)
+  folder
+}
+
+node_folder_remove <- function(folder) {
+  wait_until(function() length(marked_pids(paste0("TMPDIR=", folder))) == 0L, what = paste("those in", folder))
+  unlink(folder, recursive = TRUE)
 }
 
 # In place of ssh: runs its last argument here. `before` it there are lines of sh, to which $name is the host.

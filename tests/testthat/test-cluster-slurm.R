@@ -69,7 +69,7 @@ test_that("from a login node an array of jobs brings the workers, or jobs of the
 
   # Jobs of their own for the workers: one that somebody cancels costs what its worker was at, and comes again.
   env <- remote_env()
-  env[["TMPDIR"]] <- withr::local_tempdir("nodes-") # agents that are killed leave theirs
+  env[["TMPDIR"]] <- local_node_folder()
   cluster <- cluster_jobs(
     2, "slurm", "127.0.0.1", c("#SBATCH --comment=own", "export FROM_TEMPLATE=yes"), rscript = remote_rscript(),
     env = env, timeout = 90 * slowness(), deadline = 4

@@ -454,7 +454,7 @@ if (!is.null(started)) {
 test_that("agents whose session was killed end, and leave nothing, also while their workers compute", {
   skip_unless_linux()
   skip_without_crypto()
-  folder <- withr::local_tempdir("nodes-")
+  folder <- local_node_folder()
   env <- remote_env()
   env[["TMPDIR"]] <- folder
   session <- local_session(function(ssh, rscript, env) {

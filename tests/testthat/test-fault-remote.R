@@ -151,7 +151,7 @@ test_that("a host that comes late takes part in the map that is under way, and o
     sprintf("if [ $name = late ] && ! [ -e %s/go ]; then echo not yet >&2; exit 255; fi", flags)
   ))
   env <- remote_env()
-  env[["TMPDIR"]] <- withr::local_tempdir("nodes-")
+  env[["TMPDIR"]] <- local_node_folder()
   warned <- expect_warning(
     cluster <- cluster_ssh(
       c("early", "late", "broken"), 1, remote_rscript(), env, script, tunnel = FALSE, address = "127.0.0.1",
@@ -178,7 +178,7 @@ test_that("a cluster of which nobody has come yet is waited for", {
   go <- withr::local_tempfile()
   script <- shell_script(before = sprintf("[ -e %s ] || exit 255", go))
   env <- remote_env()
-  env[["TMPDIR"]] <- withr::local_tempdir("nodes-")
+  env[["TMPDIR"]] <- local_node_folder()
   expect_warning(
     cluster <- cluster_ssh(
       "late", 2, remote_rscript(), env, script, tunnel = FALSE, address = "127.0.0.1",
@@ -240,7 +240,7 @@ test_that("agents that are killed while they start are started again, and hold u
     "if mkdir %s/$name 2>/dev/null; then exec timeout -s KILL $name sh -c \"$last\"; fi", begun
   ))
   env <- remote_env()
-  env[["TMPDIR"]] <- withr::local_tempdir("nodes-") # those that are killed leave theirs
+  env[["TMPDIR"]] <- local_node_folder()
   cluster <- suppressWarnings(cluster_ssh(
     c(hosts, "600"), 1, remote_rscript(), env, script, tunnel = FALSE, address = "127.0.0.1",
     timeout = 60 * slowness(), min_workers = 1
@@ -346,7 +346,7 @@ job_whose_steps_end <- function(rscript, env) {
 test_that("a cancelled step of Slurm is started again, and workers without their step daemon end with their cluster", {
   local_slurm()
   env <- remote_env()
-  env[["TMPDIR"]] <- withr::local_tempdir("nodes-") # agents that are killed leave theirs
+  env[["TMPDIR"]] <- local_node_folder()
   run <- function(job) {
     fault_run(
       job, list(rscript = remote_rscript(), env = env), wrap = c("salloc", "-Q", "-N2", "-n2"), timeout = 180

@@ -156,7 +156,7 @@ test_that("a host whose command hangs is started again, then given up, and who w
   hangs <- withr::local_tempfile()
   script <- shell_script(before = sprintf("if [ -e %s ]; then exec sleep 600; fi", hangs))
   env <- remote_env()
-  env[["TMPDIR"]] <- withr::local_tempdir("nodes-")
+  env[["TMPDIR"]] <- local_node_folder()
   cluster <- cluster_ssh(
     "host", 1, remote_rscript(), env, script, tunnel = FALSE, address = "127.0.0.1", timeout = 60 * slowness()
   )
@@ -215,7 +215,7 @@ test_that("Ctrl-C while a cluster is stopped ends the waiting, and leaves nothin
   lingers <- withr::local_tempfile()
   script <- shell_script(before = c(sprintf("echo $$ >%s", shQuote(lingers)), "sh -c \"$last\"", "exec sleep 600"))
   env <- remote_env()
-  env[["TMPDIR"]] <- withr::local_tempdir("nodes-")
+  env[["TMPDIR"]] <- local_node_folder()
   cluster <- cluster_ssh(
     "host", 1, remote_rscript(), env, script, tunnel = FALSE, address = "127.0.0.1", timeout = 60 * slowness()
   )
@@ -260,7 +260,7 @@ test_that("where interrupts are suspended no waiting is left by one", {
 test_that("a node on another host that cannot be reached any more is lost, not waited for", {
   host <- local_far_host()
   local_constant("wire_deadline", 3)
-  folder <- withr::local_tempdir("nodes-")
+  folder <- local_node_folder()
   withr::local_envvar(R_LIBS = paste(.libPaths(), collapse = ":"), R_TESTS = "", TMPDIR = folder)
   cl <- withr::with_preserve_seed(parallel::makePSOCKcluster(
     c("localhost", "far"), master = host$address, rshcmd = far_script(host), rscript = remote_rscript()[[1L]]
