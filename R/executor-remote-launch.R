@@ -30,13 +30,8 @@ launch_is_running <- function(launch) {
   if (is.na(pid)) {
     return(.Call(ffi_clock) - launch$begun < 10)
   }
-  tools::pskill(pid, 0L) && !is_zombie(pid)
-}
-
-# Nobody collects what has ended where the session, or another program that does not, is the first process of a container.
-is_zombie <- function(pid) {
-  line <- tryCatch(suppressWarnings(readLines(file.path("/proc", pid, "stat"), 1L)), error = function(e) character())
-  length(line) == 1L && grepl("^[ZX]", sub("^.*[)] ", "", line))
+  # Nobody collects what has ended where the first process of a container, this session or another, does not.
+  tools::pskill(pid, 0L) && !processes_look(pid)$state %in% c("Z", "X")
 }
 
 launch_said <- function(launch) {

@@ -18,4 +18,13 @@ hdf5_make <- function(made, script, ...) {
   invisible(made)
 }
 
+# The post's file, "post.h5", and the same with most values 0, "zeros.h5", in the folder that is returned: as large as
+# in the post, or a twentieth of it.
+hdf5_extent <- if (bench_short) c(6000, 5000) else c(30000, 20000)
+hdf5_post_files <- function() {
+  folder <- file.path(hdf5_folder, paste(hdf5_extent, collapse = "x"))
+  hdf5_make(file.path(folder, "zeros.h5"), "bench/hdf5/make.py", folder, hdf5_extent[[1L]], hdf5_extent[[2L]])
+  folder
+}
+
 hdf5_bioconductor <- c("DelayedMatrixStats", "HDF5Array", "rhdf5")

@@ -4,17 +4,15 @@ source("bench/bench.R")
 source("bench/hdf5-common/files.R")
 source("bench/hdf5-common/peers.R")
 
-extent <- if (bench_short) c(6000, 5000) else c(30000, 20000)
-folder <- file.path(hdf5_folder, paste(extent, collapse = "x"))
-path <- file.path(folder, "post.h5")
-hdf5_make(file.path(folder, "zeros.h5"), "bench/hdf5/make.py", folder, extent[[1L]], extent[[2L]])
+path <- file.path(hdf5_post_files(), "post.h5")
+last <- hdf5_extent
 there <- length(bench_peer("HDF5Array", hdf5_bioconductor, NULL)) > 0L
 if (there) hdf5_attach()
 
 # Opened anew each time: nothing of a file is kept between calls.
-opening <- list("regatta" = function() regatta::h5_matrix(path, "counts")[extent[[1L]], extent[[2L]]])
-if (there) opening[["HDF5Array"]] <- function() HDF5Array(path, "counts")[extent[[1L]], extent[[2L]]]
-cell <- sprintf("a file of %s chunks opened, one element read", format(prod(extent) / 1e4, big.mark = ","))
+opening <- list("regatta" = function() regatta::h5_matrix(path, "counts")[last[[1L]], last[[2L]]])
+if (there) opening[["HDF5Array"]] <- function() HDF5Array(path, "counts")[last[[1L]], last[[2L]]]
+cell <- sprintf("a file of %s chunks opened, one element read", format(prod(hdf5_extent) / 1e4, big.mark = ","))
 rows <- bench_cell(cell, opening, same = TRUE)
 bench_aim("seconds until it is open and read", rows$median_s[[1L]], 0.1)
 

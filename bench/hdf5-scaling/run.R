@@ -4,9 +4,7 @@ source("bench/bench.R")
 source("bench/hdf5-common/files.R")
 source("bench/hdf5-common/peers.R")
 
-extent <- if (bench_short) c(6000, 5000) else c(30000, 20000)
-folder <- file.path(hdf5_folder, paste(extent, collapse = "x"))
-hdf5_make(file.path(folder, "zeros.h5"), "bench/hdf5/make.py", folder, extent[[1L]], extent[[2L]])
+folder <- hdf5_post_files()
 path <- file.path(folder, "post.h5")
 there <- length(bench_peer("DelayedMatrixStats", hdf5_bioconductor, NULL)) > 0L
 if (there) hdf5_attach()

@@ -6,14 +6,11 @@ source("bench/bench.R")
 source("bench/hdf5-common/files.R")
 source("bench/hdf5-common/peers.R")
 
-# As in the post, or a twentieth of it.
-extent <- if (bench_short) c(6000, 5000) else c(30000, 20000)
 rounds <- as.integer(Sys.getenv("REGATTA_BENCH_ROUNDS", if (bench_short) "5" else "3"))
 # Of what takes ten seconds and more.
 rounds_of_peers <- min(rounds, 2L)
 
-folder <- file.path(hdf5_folder, paste(extent, collapse = "x"))
-hdf5_make(file.path(folder, "zeros.h5"), "bench/hdf5/make.py", folder, extent[[1L]], extent[[2L]])
+folder <- hdf5_post_files()
 
 # The limit needs a C compiler and both libraries.
 flags <- function(what) {
