@@ -146,7 +146,8 @@ code_of_workers <- function() {
   )
   conditions <- called_code(code_of_conditions, without = c(code_of_errors, workers$own))
   errors <- called_code(code_of_errors, without = c(workers$own, conditions$own))
-  list(workers = workers, conditions = conditions, errors = errors)
+  members <- called_code("member_main", without = c(workers$own, conditions$own, errors$own))
+  list(workers = workers, conditions = conditions, errors = errors, members = members)
 }
 
 # The names of these functions and of all that they call by name, in this package and in base, but for those `without`.
@@ -187,6 +188,12 @@ load_code <- function(kind) {
   the$code_loaded <- c(the$code_loaded, kind)
   mget(the$code[[kind]]$own, envir = topenv())
   mget(the$code[[kind]]$base, envir = baseenv(), ifnotfound = list(NULL))
+}
+
+# Workers of a server also take their part in runs by themselves.
+load_member_code <- function() {
+  load_worker_code()
+  load_code("members")
 }
 
 # A server forks workers for many runs of all kinds.

@@ -107,7 +107,10 @@ fork_server_main <- function() {
     loaded <- loaded_packages()[c("name", "library", "stamp")]
     .Call(ffi_fork_serve_send, serialize(list(failed = failed, temp = tempdir(), loaded = loaded), NULL))
     command <- unserialize(config)$command
-    if (is.null(failed)) .Call(ffi_fork_serve, quote(member_main()), topenv(), as.character(command))
+    if (is.null(failed)) {
+      idle <- if (is.null(command)) quote(fork_server_idle())
+      .Call(ffi_fork_serve, quote(member_main()), idle, topenv(), as.character(command))
+    }
   }
   quit("no", runLast = FALSE)
 }
@@ -121,9 +124,18 @@ fork_server_load <- function(config) {
     return(NULL)
   }
   fork_server_become(config)
-  load_all_code()
-  gc()
+  load_member_code()
+  if (length(config$packages) > 0L) gc() # objects that have survived one are not written to by those of workers
   NULL
+}
+
+# The first workers are waited for. What they can read by themselves, where they need it at all, later ones have from
+# here: it is read in steps, one at a time while nobody asks for a worker. FALSE after the last.
+fork_server_idle <- function() {
+  steps <- expression(load_error_code(), h5_load(), load_all_code(), gc())
+  the$server_steps <- the$server_steps + 1L
+  or_else(eval(steps[[the$server_steps]], topenv()), NULL)
+  the$server_steps < length(steps)
 }
 
 member_config <- "regatta-config.rds"

@@ -165,9 +165,19 @@ static void end_workers(void) {
   server.count = 0;
 }
 
+/* The server has nobody to answer for so long before it does something for workers of later. */
+#define IDLE_NS 200000000L
+
+/* Whether there is more to do. */
+static int do_idle(SEXP idle, SEXP env) {
+  int failed;
+  SEXP more = R_tryEvalSilent(idle, env, &failed);
+  return !failed && Rf_asLogical(more) == TRUE;
+}
+
 /* Forks workers, which evaluate `call` in `env`, or starts them by `command`, a path with arguments, until the
-   session has gone. */
-SEXP ffi_fork_serve(SEXP call, SEXP env, SEXP command) {
+   session has gone. While it asks for nothing `idle` is evaluated, unless it is NULL, again as long as it is TRUE. */
+SEXP ffi_fork_serve(SEXP call, SEXP idle, SEXP env, SEXP command) {
   struct sigaction action;
   sigset_t held, open;
   const R_xlen_t words = XLENGTH(command);
@@ -186,12 +196,15 @@ SEXP ffi_fork_serve(SEXP call, SEXP env, SEXP command) {
   sigaddset(&held, SIGINT); /* the session's affair */
   sigprocmask(SIG_BLOCK, &held, &open);
   sigdelset(&open, SIGTERM);
+  const struct timespec pause = {0, IDLE_NS};
+  int more = idle != R_NilValue;
   while (!told_to_end && getppid() == server.session) {
     fd_set ready;
     FD_ZERO(&ready);
     FD_SET(server.line, &ready);
-    int n = pselect(server.line + 1, &ready, NULL, NULL, NULL, &open);
+    int n = pselect(server.line + 1, &ready, NULL, NULL, more ? &pause : NULL, &open);
     if (n > 0 && answer(call, env) < 0) break;
+    if (n == 0) more = do_idle(idle, env);
     if (n < 0 && errno != EINTR) break;
   }
   end_workers();

@@ -160,7 +160,7 @@ SEXP ffi_fork_member_leave(void);
 SEXP ffi_fork_serve_begin(void);
 SEXP ffi_fork_serve_receive(void);
 SEXP ffi_fork_serve_send(SEXP bytes);
-SEXP ffi_fork_serve(SEXP call, SEXP env, SEXP command);
+SEXP ffi_fork_serve(SEXP call, SEXP idle, SEXP env, SEXP command);
 SEXP ffi_fork_member_begin(void);
 SEXP ffi_fork_member_main(SEXP call, SEXP env);
 SEXP ffi_fork_member_next(void);

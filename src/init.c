@@ -123,7 +123,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_fork_pool_withdraw, 2),
     ENTRY(ffi_fork_member_begin, 0),
     ENTRY(ffi_fork_member_main, 2),
-    ENTRY(ffi_fork_serve, 3),
+    ENTRY(ffi_fork_serve, 4),
     ENTRY(ffi_fork_serve_begin, 0),
     ENTRY(ffi_fork_serve_receive, 0),
     ENTRY(ffi_fork_serve_send, 1),

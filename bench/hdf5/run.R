@@ -5,31 +5,13 @@
 source("bench/bench.R")
 source("bench/hdf5-common/files.R")
 source("bench/hdf5-common/peers.R")
+source("bench/hdf5-common/limit.R")
 
 rounds <- as.integer(Sys.getenv("REGATTA_BENCH_ROUNDS", if (bench_short) "5" else "3"))
 # Of what takes ten seconds and more.
 rounds_of_peers <- min(rounds, 2L)
 
 folder <- hdf5_post_files()
-
-# The limit needs a C compiler and both libraries.
-flags <- function(what) {
-  for (name in c("hdf5-serial", "hdf5")) {
-    found <- suppressWarnings(system2("pkg-config", c(what, name), stdout = TRUE, stderr = FALSE))
-    if (is.null(attr(found, "status"))) return(found)
-  }
-  ""
-}
-library_path <- file.path(tempdir(), paste0("limit", .Platform$dynlib.ext))
-command <- paste("cc -O2 -fPIC -shared", flags("--cflags"), "bench/hdf5/limit.c -o", shQuote(library_path),
-  flags("--libs"), "-ldeflate -pthread")
-limited <- system(command, ignore.stderr = TRUE) == 0L
-if (limited) dyn.load(library_path) else cat("skipped: limit, cannot be compiled:", command, "\n")
-
-limit <- function(threads) {
-  force(threads)
-  function() if (.C("limit_inflate", threads, 0)[[2L]] == 0) stop("a chunk of the file is damaged")
-}
 
 there <- length(bench_peer("DelayedMatrixStats", hdf5_bioconductor, NULL)) > 0L
 parallel_there <- there && length(bench_peer("MulticoreParam(2)", "BiocParallel", NULL)) > 0L
@@ -110,12 +92,15 @@ for (file in c("post.h5", "zeros.h5")) {
   path <- file.path(folder, file)
   label <- if (file == "post.h5") "the post's file" else "93% zeros"
   m <- regatta::h5_matrix(path, "counts", dimnames = FALSE)
-  if (limited && .C("limit_load", path, "counts", 0L)[[3L]] != 0L) stop("the limit cannot read ", path)
+  if (hdf5_has_limit) hdf5_limit_load(path, "counts")
   for (name in names(statistics)) {
     what <- statistics[[name]]
     cell <- paste0(name, ", ", label)
     peers <- list("regatta, 1 thread" = ours(m, what, 1L), "regatta, 2 threads" = ours(m, what, 2L))
-    if (limited) peers <- c(peers, list("inflating alone, 1 thread" = limit(1L), "inflating alone, 2 threads" = limit(2L)))
+    if (hdf5_has_limit) {
+      peers[["inflating alone, 1 thread"]] <- hdf5_limit(1L)
+      peers[["inflating alone, 2 threads"]] <- hdf5_limit(2L)
+    }
     if (name == "column medians" && there) {
       peers[["DelayedMatrixStats, serial"]] <- hdf5_delayed(path, "medians")
       if (!identical(peers[[1L]]()$median, as.double(peers[["DelayedMatrixStats, serial"]]()))) {
@@ -139,14 +124,14 @@ for (file in c("post.h5", "zeros.h5")) {
     rows <- rbind(rows, bench_print(both[[1L]]), bench_print(both[[2L]]))
   }
 }
-if (limited) .C("limit_free")
+if (hdf5_has_limit) hdf5_limit_free()
 bench_write("hdf5", rows)
 
 cat("\n")
 for (cell in Filter(aimed, grep("processor time$", unique(rows$cell), value = TRUE))) {
   here <- rows[rows$cell == cell, ]
   for (threads in c("1 thread", "2 threads")) {
-    if (limited) {
+    if (hdf5_has_limit) {
       ratio <- bench_ratio(here, paste("regatta,", threads), paste("inflating alone,", threads))
       bench_aim(sprintf("%s, %s, times inflating alone", cell, threads), ratio, 1.15)
     }

@@ -183,6 +183,33 @@ test_that("the functions of package parallel work on it", {
   expect_identical(par_sapply(1:3, function(i) i + exported, .on = cl[2:3], .control = on_local()), 1:3 + 5)
 })
 
+test_that("a server forks its first workers with what each needs, and reads the rest while nobody asks for a worker", {
+  skip_unless_linux()
+  end_servers()
+  cl <- local_pool(1L)
+  unread <- function() {
+    f <- function() {
+      home <- asNamespace("regatta")
+      names <- ls(home, all.names = TRUE)
+      list(names[rlang::env_binding_are_lazy(home, names)], "rlang" %in% loadedNamespaces(), regatta:::the$code_loaded)
+    }
+    parallel::clusterCall(cl, f)[[1L]]
+  }
+  loaded <- parallel::clusterCall(cl, function() "rlang" %in% loadedNamespaces())
+  expect_identical(loaded, list(FALSE))
+  first <- unread()
+  expect_gt(length(first[[1L]]), 100L)
+  expect_identical(first[[3L]], c("workers", "members"))
+  expect_identical(par_lapply(1:2, function(i) i, .on = cl, .control = on_local()), list(1L, 2L))
+  wait_until({
+    Sys.sleep(0.5) # the server is left alone
+    try(parallel::clusterCall(cl, function() quit("no")), silent = TRUE)
+    suppressWarnings(later <- unread())
+    length(later[[1L]]) == 0L
+  })
+  expect_setequal(later[[3L]], c("workers", "members", "conditions", "errors"))
+})
+
 test_that("packages are loaded once, in the server", {
   cl <- local_pool(2L, packages = "splines")
   expect_true(all(unlist(parallel::clusterCall(cl, function() "package:splines" %in% search()))))
