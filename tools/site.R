@@ -102,6 +102,8 @@ stage <- normalizePath(commandArgs(TRUE)[[1L]])
 documents <- site_documents(stage)
 stage_documents(stage, documents)
 options(pkgdown.internet = FALSE)
+# library() of a package that is not installed here would be a link, for which all of CRAN is asked.
+utils::assignInNamespace("CRAN_urls", function() data.frame(Package = character(), URL = character()), "downlit")
 site <- file.path(getwd(), ".build", "site")
 unlink(site, recursive = TRUE)
 package <- pkgdown::as_pkgdown(stage, list(destination = site))
