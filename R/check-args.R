@@ -11,8 +11,12 @@ check_given <- function(x, argument, must, call = rlang::caller_env()) {
 
 # As match.fun() in the function that was given `f`, by whose caller names of functions are looked up.
 check_function <- function(f, argument, call = rlang::caller_env()) {
-  check_given(f, argument, "a function, or the name of one", call)
-  if (is.function(f)) f else rlang::eval_bare(base::call("match.fun", as.name(argument)), call)
+  must <- "a function, or the name of one"
+  check_given(f, argument, must, call)
+  if (is.function(f)) return(f)
+  tryCatch(rlang::eval_bare(base::call("match.fun", as.name(argument)), call), error = function(e) {
+    abort_argument(argument, f, must, call = call)
+  })
 }
 
 check_count <- function(x, argument, min = 1, null = FALSE, call = rlang::caller_env()) {

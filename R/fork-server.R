@@ -143,7 +143,7 @@ member_config <- "regatta-config.rds"
 fork_server_become <- function(config) {
   restore_env(config$env)
   .libPaths(config$lib, include.site = FALSE)
-  if (dir.exists(config$dir)) setwd(config$dir)
+  if (!is.null(config$dir)) enter_directory(config$dir)
   for (k in seq_along(config$packages)) {
     # From where the session has it.
     libraries <- unique(c(setdiff(config$from[[k]], c(NA, "")), .libPaths()))

@@ -142,11 +142,11 @@ draw_claims <- function(claims, path) {
   on.exit(grDevices::dev.off())
   graphics::par(mar = c(3.2, 20.5, 1.6, 2), mgp = c(2, 0.5, 0), family = "sans")
   n <- length(claims)
-  left <- 0.29
-  ticks <- c(0.5, 1, 4, 16, 64, 256)
+  ticks <- c(0.25, 0.5, 1, 4, 16, 64, 256)
   all <- unlist(lapply(claims, `[[`, "times"))
+  low <- min(0.35, all * 0.6) # room for a name
   graphics::plot.new()
-  graphics::plot.window(xlim = range(0.35, all * 1.3), ylim = c(0.5, n + 0.5), log = "x", yaxs = "i")
+  graphics::plot.window(xlim = range(low, all * 1.3), ylim = c(0.5, n + 0.5), log = "x", yaxs = "i")
   graphics::abline(v = ticks, col = "grey90")
   graphics::abline(v = 1, col = "#0b6e99", lwd = 3)
   graphics::axis(1, ticks, ticks, tick = FALSE, cex.axis = 0.9)
@@ -159,7 +159,7 @@ draw_claims <- function(claims, path) {
     graphics::points(times, rep(y, length(times)), pch = 19, cex = 1.1,
       col = ifelse(times < 1, "#0b6e99", "#c4501b"))
     what <- paste(strwrap(claims[[i]]$what, 53), collapse = "\n")
-    graphics::text(left, y, what, adj = c(1, 0.5), cex = 0.88, xpd = NA)
+    graphics::text(low * 0.8, y, what, adj = c(1, 0.5), cex = 0.88, xpd = NA)
     label_peers(times, y)
   }
   invisible(path)

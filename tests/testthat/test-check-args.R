@@ -163,8 +163,12 @@ test_that("a function is found by its name as match.fun() does", {
   expect_identical(verb(local), local)
   expect_identical(verb("local"), local)
   expect_identical(verb(sqrt), base::sqrt)
-  expect_error(verb("no such"), "'no such' of mode 'function' was not found")
-  expect_error(verb(3), "'3' is not a function, character or symbol")
+  must <- "`FUN` must be a function, or the name of one, not"
+  for (bad in list("no such", 3, NULL, 1:3)) {
+    error <- expect_error(verb(bad), class = "regatta_error_argument")
+    expect_match(conditionMessage(error), must, fixed = TRUE)
+  }
+  expect_error(verb(stop("of the user")), "of the user", class = "simpleError")
 })
 
 test_that("nothing is left behind", {

@@ -210,6 +210,20 @@ test_that("a server forks its first workers with what each needs, and reads the 
   expect_setequal(later[[3L]], c("workers", "members", "conditions", "errors"))
 })
 
+test_that("a session whose working directory has been removed has workers", {
+  skip_unless_linux()
+  got <- fault_run(function() {
+    gone <- tempfile()
+    dir.create(gone)
+    setwd(gone)
+    unlink(gone, recursive = TRUE)
+    cl <- regatta::cluster_local(1L)
+    on.exit(parallel::stopCluster(cl))
+    regatta::par_lapply(1:2, function(i) i, .on = cl)
+  })$value
+  expect_identical(got, list(1L, 2L))
+})
+
 test_that("packages are loaded once, in the server", {
   cl <- local_pool(2L, packages = "splines")
   expect_true(all(unlist(parallel::clusterCall(cl, function() "package:splines" %in% search()))))
