@@ -46,17 +46,20 @@ struct IndexLoop : Loop {
     IndexLoop& self = static_cast<IndexLoop&>(loop);
     const FrameScope scope(&work.pool(), work.slot(), loop);
     while (work.next()) {
-      work.left_at(self.step == 1 ? self.run_single(work.first(), work.range())
-                                  : self.run_several(work.first(), work.range()));
+      const Unit refused = self.step == 1 ? self.run_single(work.first(), work.range())
+                                          : self.run_several(work.first(), work.range());
+      work.left_at(refused - 1);
     }
   }
 
-  // Both say where they have come to. Functions of their own, which leaves a loop that does nothing
-  // else the registers it needs; the body may change anything but where it is itself.
+  // Both return what claim() has refused, which is one past where they have come to: to keep
+  // that, too, would be a seventh of the instructions of a loop that does nothing. Functions of
+  // their own, which leaves such a loop the registers it needs; the body may change anything but
+  // where it is itself.
   REGATTA_NOINLINE Unit run_single(Unit next, StealableRange& range) {
     F& f = body;
     for (Index i = at(next); range.claim(++next); ++i) call_with(f, i);
-    return next - 1;
+    return next;
   }
 
   REGATTA_NOINLINE Unit run_several(Unit next, StealableRange& range) {
@@ -65,7 +68,7 @@ struct IndexLoop : Loop {
       const Index stop = at(std::min(next * step, count));
       for (Index i = at((next - 1) * step); i < stop; ++i) call_with(f, i);
     }
-    return next - 1;
+    return next;
   }
 
   // Without a sign, since the distance of two indices may be more than the type holds.
