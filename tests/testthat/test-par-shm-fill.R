@@ -31,7 +31,7 @@ test_that("values of the wrong number or type are errors that name the positions
     "needs 2 values for the positions 1 to 2, but the function returned 3"
   )
   expect_error(shm_fill(10, function(range) rep("a", length(range)), .control = one), "storable in a shared array")
-  expect_error(shm_fill(10, 5), "not a function|match.fun|not found")
+  expect_error(shm_fill(10, 5), "`f` must be a function", class = "regatta_error_argument")
   expect_error(shm_map(list(1), identity), "`x`")
 })
 
