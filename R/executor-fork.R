@@ -196,14 +196,6 @@ load_member_code <- function() {
   load_code("members")
 }
 
-# A server forks workers for many runs of all kinds.
-load_all_code <- function() {
-  load_worker_code()
-  load_error_code()
-  h5_load()
-  eapply(topenv(), force, all.names = TRUE)
-}
-
 # A call whose workers must inherit the session, as those of package parallel do, has no other way.
 warn_fork_hazard <- function() {
   host <- fork_host()

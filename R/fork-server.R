@@ -101,15 +101,15 @@ fork_server_stop_all <- function() {
 # In the server.
 
 fork_server_main <- function() {
-  config <- if (.Call(ffi_fork_serve_begin)) .Call(ffi_fork_serve_receive)
-  if (!is.null(config)) {
-    failed <- tryCatch(fork_server_load(unserialize(config)), error = conditionMessage)
+  bytes <- if (.Call(ffi_fork_serve_begin)) .Call(ffi_fork_serve_receive)
+  if (!is.null(bytes)) {
+    config <- unserialize(bytes)
+    failed <- tryCatch(fork_server_load(config), error = conditionMessage)
     loaded <- loaded_packages()[c("name", "library", "stamp")]
     .Call(ffi_fork_serve_send, serialize(list(failed = failed, temp = tempdir(), loaded = loaded), NULL))
-    command <- unserialize(config)$command
     if (is.null(failed)) {
-      idle <- if (is.null(command)) quote(fork_server_idle())
-      .Call(ffi_fork_serve, quote(member_main()), idle, topenv(), as.character(command))
+      idle <- if (is.null(config$command)) quote(fork_server_idle())
+      .Call(ffi_fork_serve, quote(member_main()), idle, topenv(), as.character(config$command))
     }
   }
   quit("no", runLast = FALSE)
@@ -132,7 +132,7 @@ fork_server_load <- function(config) {
 # The first workers are waited for. What they can read by themselves, where they need it at all, later ones have from
 # here: it is read in steps, one at a time while nobody asks for a worker. FALSE after the last.
 fork_server_idle <- function() {
-  steps <- expression(load_error_code(), h5_load(), load_all_code(), gc())
+  steps <- expression(load_error_code(), h5_load(), eapply(topenv(), force, all.names = TRUE), gc())
   the$server_steps <- the$server_steps + 1L
   or_else(eval(steps[[the$server_steps]], topenv()), NULL)
   the$server_steps < length(steps)

@@ -10,16 +10,27 @@ shm_array <- function(dim, type = shm_types, fill = NULL, dimnames = NULL) {
       abort_argument("fill", fill, "`NULL` where `dim` is a matrix or array to copy", advice = advice)
     }
     type <- check_type(if (missing(type)) typeof(dim) else type, !missing(type), "dim")
-    return(shm_array_like(dim, type, dimnames))
+    return(shm_array_like(dim, type, check_dimnames(dimnames, base::dim(dim))))
   }
   type <- check_choice(type, "type", shm_types)
-  x <- new_shm_array(check_dim(dim), type, dimnames, reserved = TRUE)
+  dim <- check_dim(dim)
+  x <- new_shm_array(dim, type, check_dimnames(dimnames, dim), reserved = TRUE)
   if (!is.null(fill) && length(fill) != 1L && length(fill) == length(x)) {
     .Call(ffi_shm_array_assign, x, as.double(length(x)), list(NULL), shm_values(fill, x, "fill"))
   } else if (!is.null(fill)) {
     .Call(ffi_shm_array_fill, x, shm_values(fill, x, "fill", length = 1))
   }
   x
+}
+
+check_dimnames <- function(dimnames, dim, call = rlang::caller_env()) {
+  counts <- lengths(dimnames)
+  fit <- is.list(dimnames) && length(counts) %in% c(0L, length(dim)) && all(counts == 0L | counts == dim)
+  if (!is.null(dimnames) && !fit) {
+    must <- sprintf("`NULL` or a list with, for each extent of %s, `NULL` or as many names", format_extents(dim))
+    abort_argument("dimnames", dimnames, must, call)
+  }
+  dimnames
 }
 
 # With extents, names and elements of an ordinary matrix or array.

@@ -28,7 +28,7 @@ socket_accept <- function(server, timeout = NULL, blocking = TRUE) {
 socket_connect <- function(port = NULL, host = "127.0.0.1", path = NULL, timeout = 60,
                            blocking = TRUE) {
   if (is.null(path)) {
-    port <- check_port(port, 1)
+    port <- check_port(port, 1, "The path of a Unix socket can be given instead: `socket_connect(path = )`.")
   }
   check_string(host, "host")
   check_socket_path(path)
@@ -153,9 +153,9 @@ check_connected <- function(x, call = rlang::caller_env()) {
   }
 }
 
-check_port <- function(x, least, call = rlang::caller_env()) {
+check_port <- function(x, least, advice = NULL, call = rlang::caller_env()) {
   if (!is_whole(x) || x < least || x > 65535) {
-    abort_argument("port", x, sprintf("a whole number from %d to 65535", least), call = call)
+    abort_argument("port", x, sprintf("a whole number from %d to 65535", least), call, advice)
   }
   as.integer(x)
 }

@@ -147,6 +147,7 @@ SEXP ffi_shm_array_plain(SEXP x) {
   SEXP plain = PROTECT(same_elements(x, &at));
   Rf_setAttrib(plain, R_DimSymbol, Rf_getAttrib(x, R_DimSymbol));
   Rf_setAttrib(plain, R_DimNamesSymbol, Rf_getAttrib(x, R_DimNamesSymbol));
+  Rf_setAttrib(plain, R_NamesSymbol, Rf_getAttrib(x, R_NamesSymbol));
   UNPROTECT(1);
   return plain;
 }

@@ -199,7 +199,20 @@ SHM_GET_REGION(shm_double, double)
 SHM_GET_REGION(shm_complex, Rcomplex)
 SHM_GET_REGION(shm_raw, Rbyte)
 
-/* Set for all classes. Not set: Extract_subset, Coerce, Is_sorted, No_NA; R's
+/* As R's own, which asks for each element by a call. NULL: R does it. */
+static SEXP shm_Coerce(SEXP x, int type) {
+  if (type != REALSXP || (TYPEOF(x) != INTSXP && TYPEOF(x) != LGLSXP)) return NULL;
+  const int *from = data_of(x);
+  R_xlen_t length = shm_Length(x);
+  SEXP coerced = PROTECT(Rf_allocVector(REALSXP, length));
+  double *to = REAL(coerced);
+  for (R_xlen_t i = 0; i < length; ++i) to[i] = from[i] == NA_INTEGER ? NA_REAL : from[i];
+  SHALLOW_DUPLICATE_ATTRIB(coerced, x);
+  UNPROTECT(1);
+  return coerced;
+}
+
+/* Set for all classes. Not set: Extract_subset, Is_sorted, No_NA; R's
    defaults make ordinary vectors, which is what a copy should be. */
 static void set_common(R_altrep_class_t class) {
   R_set_altrep_Length_method(class, shm_Length);
@@ -209,6 +222,7 @@ static void set_common(R_altrep_class_t class) {
   R_set_altrep_Duplicate_method(class, shm_Duplicate);
   R_set_altvec_Dataptr_method(class, shm_Dataptr);
   R_set_altvec_Dataptr_or_null_method(class, shm_Dataptr_or_null);
+  R_set_altrep_Coerce_method(class, shm_Coerce);
 }
 
 #define SHM_CLASS(name, alt)                                              \

@@ -54,9 +54,12 @@ local_sshd <- function(frame = parent.frame(), wrap = character()) {
   c("ssh", "-F", at("config"))
 }
 
-remote_env <- function() {
-  c(R_LIBS = paste(.libPaths(), collapse = ":"), R_TESTS = "", TMPDIR = tempdir())
+remote_env <- function(folder = tempdir()) {
+  c(R_LIBS = paste(.libPaths(), collapse = ":"), R_TESTS = "", TMPDIR = folder)
 }
+
+# With a folder of their own for workers that may be killed.
+local_remote_env <- function(frame = parent.frame()) remote_env(local_node_folder(frame))
 
 # This R, whatever the PATH of the other side says.
 remote_rscript <- function() c(file.path(R.home("bin"), "Rscript"), "--vanilla")
@@ -81,10 +84,8 @@ local_shell_cluster <- function(..., frame = parent.frame()) {
 # The same for several tests: a list of `cluster` and of `stop`, a function.
 shell_cluster_start <- function(workers = 2, wrap = "", address = "127.0.0.1", deadline = 20, ...) {
   folder <- node_folder()
-  env <- remote_env()
-  env[["TMPDIR"]] <- folder
   cluster <- cluster_ssh(
-    paste0("host", seq_along(workers)), workers, rscript = remote_rscript(), env = env,
+    paste0("host", seq_along(workers)), workers, rscript = remote_rscript(), env = remote_env(folder),
     ssh = write_shell_script(file.path(folder, "ssh"), wrap), tunnel = FALSE, address = address,
     timeout = 60 * slowness(), deadline = deadline, ...
   )

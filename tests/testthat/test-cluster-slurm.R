@@ -68,8 +68,7 @@ test_that("from a login node an array of jobs brings the workers, or jobs of the
   wait_until(function() length(queue()) == 0L, 60, "the end of the job")
 
   # Jobs of their own for the workers: one that somebody cancels costs what its worker was at, and comes again.
-  env <- remote_env()
-  env[["TMPDIR"]] <- local_node_folder()
+  env <- local_remote_env()
   cluster <- cluster_jobs(
     2, "slurm", "127.0.0.1", c("#SBATCH --comment=own", "export FROM_TEMPLATE=yes"), rscript = remote_rscript(),
     env = env, timeout = 90 * slowness(), deadline = 4

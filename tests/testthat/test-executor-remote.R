@@ -454,9 +454,8 @@ if (!is.null(started)) {
 test_that("agents whose session was killed end, and leave nothing, also while their workers compute", {
   skip_unless_linux()
   skip_without_crypto()
-  folder <- local_node_folder()
-  env <- remote_env()
-  env[["TMPDIR"]] <- folder
+  env <- local_remote_env()
+  folder <- env[["TMPDIR"]]
   session <- local_session(function(ssh, rscript, env) {
     cluster <- cluster_ssh("host", 2, rscript, env, ssh, FALSE, "127.0.0.1", timeout = 60, deadline = 4)
     parallel:::postNode(cluster[[1L]], "EXEC", list(

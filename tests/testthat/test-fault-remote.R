@@ -150,8 +150,7 @@ test_that("a host that comes late takes part in the map that is under way, and o
     "if [ $name = broken ]; then echo no such host >&2; exit 255; fi",
     sprintf("if [ $name = late ] && ! [ -e %s/go ]; then echo not yet >&2; exit 255; fi", flags)
   ))
-  env <- remote_env()
-  env[["TMPDIR"]] <- local_node_folder()
+  env <- local_remote_env()
   warned <- expect_warning(
     cluster <- cluster_ssh(
       c("early", "late", "broken"), 1, remote_rscript(), env, script, tunnel = FALSE, address = "127.0.0.1",
@@ -177,8 +176,7 @@ test_that("a cluster of which nobody has come yet is waited for", {
   skip_without_crypto()
   go <- withr::local_tempfile()
   script <- shell_script(before = sprintf("[ -e %s ] || exit 255", go))
-  env <- remote_env()
-  env[["TMPDIR"]] <- local_node_folder()
+  env <- local_remote_env()
   expect_warning(
     cluster <- cluster_ssh(
       "late", 2, remote_rscript(), env, script, tunnel = FALSE, address = "127.0.0.1",
@@ -239,8 +237,7 @@ test_that("agents that are killed while they start are started again, and hold u
   script <- shell_script(before = sprintf(
     "if mkdir %s/$name 2>/dev/null; then exec timeout -s KILL $name sh -c \"$last\"; fi", begun
   ))
-  env <- remote_env()
-  env[["TMPDIR"]] <- local_node_folder()
+  env <- local_remote_env()
   cluster <- suppressWarnings(cluster_ssh(
     c(hosts, "600"), 1, remote_rscript(), env, script, tunnel = FALSE, address = "127.0.0.1",
     timeout = 60 * slowness(), min_workers = 1
@@ -345,8 +342,7 @@ job_whose_steps_end <- function(rscript, env) {
 
 test_that("a cancelled step of Slurm is started again, and workers without their step daemon end with their cluster", {
   local_slurm()
-  env <- remote_env()
-  env[["TMPDIR"]] <- local_node_folder()
+  env <- local_remote_env()
   run <- function(job) {
     fault_run(
       job, list(rscript = remote_rscript(), env = env), wrap = c("salloc", "-Q", "-N2", "-n2"), timeout = 180

@@ -155,8 +155,7 @@ test_that("a host whose command hangs is started again, then given up, and who w
   skip_without_crypto()
   hangs <- withr::local_tempfile()
   script <- shell_script(before = sprintf("if [ -e %s ]; then exec sleep 600; fi", hangs))
-  env <- remote_env()
-  env[["TMPDIR"]] <- local_node_folder()
+  env <- local_remote_env()
   cluster <- cluster_ssh(
     "host", 1, remote_rscript(), env, script, tunnel = FALSE, address = "127.0.0.1", timeout = 60 * slowness()
   )
@@ -214,8 +213,7 @@ test_that("Ctrl-C while a cluster is stopped ends the waiting, and leaves nothin
   skip_without_crypto()
   lingers <- withr::local_tempfile()
   script <- shell_script(before = c(sprintf("echo $$ >%s", shQuote(lingers)), "sh -c \"$last\"", "exec sleep 600"))
-  env <- remote_env()
-  env[["TMPDIR"]] <- local_node_folder()
+  env <- local_remote_env()
   cluster <- cluster_ssh(
     "host", 1, remote_rscript(), env, script, tunnel = FALSE, address = "127.0.0.1", timeout = 60 * slowness()
   )

@@ -40,7 +40,7 @@ test_that("a worker loads the library where the session could not know that it w
 })
 
 test_that("a fork server has the library for its workers", {
-  expect_identical(session_has("invisible(regatta:::load_all_code())", "cat(loaded())"), "TRUE")
+  expect_identical(session_has("while (regatta:::fork_server_idle()) {}", "cat(loaded())"), "TRUE")
 })
 
 test_that("the namespace finds the library again when it was unloaded and loaded", {

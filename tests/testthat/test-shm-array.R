@@ -120,6 +120,25 @@ test_that("what would be lost is refused, with numbers", {
   expect_error(shm_array(c(2, 3e9)), "`dim` must be extents of at most")
   expect_error(shm_array(3, "character"), "`type`")
   expect_error(shm_array(3, fill = 1:2), "`fill` must be of length 1, or 3 as the array has elements")
+  names <- "`dimnames` must be `NULL` or a list with, for each extent of 2 x 3, `NULL` or as many names"
+  for (wrong in list(list("a"), list("a", NULL), list(NULL, letters), letters[1:2], 1)) {
+    expect_error(shm_array(c(2, 3), dimnames = wrong), names, class = "regatta_error_argument")
+    expect_error(shm_array(matrix(0, 2, 3), dimnames = wrong), names, class = "regatta_error_argument")
+  }
+  expect_null(dimnames(shm_array(c(2, 3), dimnames = list())))
+})
+
+test_that("names that a vector is given stay with what is made of it", {
+  x <- shm_array(3, "integer", 1:3)
+  names(x) <- c("a", "b", NA)
+  plain <- stats::setNames(1:3, c("a", "b", NA))
+  expect_identical(shm_copy(x), plain)
+  expect_identical(x + 1L, plain + 1L)
+  expect_output(print(x), "a +b")
+  x[["b"]] <- 5L
+  expect_identical(shm_copy(x), c(a = 1L, b = 5L, plain[3L]))
+  m <- shm_array(matrix(1:4, 2, dimnames = list(NULL, c("a", "b"))))
+  expect_identical(shm_copy(m), matrix(1:4, 2, dimnames = list(NULL, c("a", "b"))))
 })
 
 test_that("what is missing is missing in both parts of a complex number, or not, as R has it", {

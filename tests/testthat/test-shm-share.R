@@ -301,6 +301,21 @@ test_that("shm_copy() keeps the kind of what it copies", {
   expect_false(.Call(ffi_shm_is, attr(copy, "big")))
 })
 
+test_that("numbers are made of shared whole ones as R makes them of its own", {
+  whole <- c(NA, 0L, -1L, .Machine$integer.max, rep(5L, 1e5))
+  for (x in list(whole, whole > 0L, stats::setNames(whole, seq_along(whole)), matrix(whole, 4), factor(whole))) {
+    shared <- shm_share(x, min = 0)
+    expect_true(is_shm(shared))
+    expect_identical(as.numeric(shared), as.numeric(x))
+    expect_identical(`storage.mode<-`(unclass(shared), "double"), `storage.mode<-`(unclass(x), "double"))
+    expect_identical(unclass(shared) > 0.5, unclass(x) > 0.5)
+    changed <- unclass(shared)
+    changed[2L] <- 0.5
+    expect_identical(changed, `[<-`(unclass(x), 2L, 0.5))
+    expect_identical(shared, x)
+  }
+})
+
 test_that("repeats are found in vectors of any pattern", {
   withr::local_preserve_seed()
   u <- sprintf("s%d", 1:70000)

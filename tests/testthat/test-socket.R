@@ -40,6 +40,7 @@ test_that("a server listens on this machine only, and a taken port is an error",
   close(s$server)
   error <- expect_socket_error(socket_connect(port), "system")
   expect_match(error$reason, "refused")
+  expect_error(socket_connect(), "`port` must be .*\n.*socket_connect\\(path = \\)", class = "regatta_error_argument")
 })
 
 test_that("sockets are waited for, servers too", {
