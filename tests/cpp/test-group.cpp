@@ -145,21 +145,24 @@ TEST(groups_that_share_a_pool_fail_and_end_each_for_itself) {
 
 TEST(a_cancelled_group_leaves_others_alone) {
   regatta::TaskGroup cancelled, other;
-  std::atomic<int> begun(0), heard(0), ran(0), dropped(0);
-  for (int i = 0; i < 4; ++i) {
+  std::atomic<int> begun(0), heard(0), ran(0), dropped(100);
+  // All threads of the pool are busy, so that what is pushed next does not begin.
+  const int workers = static_cast<int>(regatta::defaultThreads()) - 1;
+  for (int i = 0; i < workers; ++i) {
     cancelled.push([&] {
       ++begun;
       if (check::wait_until([] { return regatta::shouldStop(); })) ++heard;
     });
   }
-  for (int i = 0; i < 100; ++i) cancelled.push([&] { ++dropped; });
+  CHECK(check::wait_until([&] { return begun.load() == workers; }));
+  for (int i = 0; i < 100; ++i) cancelled.push([&] { --dropped; });
   for (int i = 0; i < 100; ++i) other.push([&] { ++ran; });
-  CHECK(check::wait_until([&] { return begun.load() >= 1; }));
   cancelled.cancel();
   other.wait();
   cancelled.wait();
   CHECK(ran.load() == 100);
-  CHECK(heard.load() == begun.load());
+  CHECK(heard.load() == workers);
+  CHECK(dropped.load() == 100);
   // What is pushed afterwards is wanted.
   cancelled.push([&] { ran = 1; });
   cancelled.wait();

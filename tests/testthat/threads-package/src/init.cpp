@@ -57,7 +57,16 @@ extern "C" SEXP work(SEXP function) {
   });
 }
 
+extern "C" SEXP compiler() {
+#ifdef __clang__
+  return Rf_mkString("clang");
+#else
+  return Rf_mkString("gcc");
+#endif
+}
+
 static const R_CallMethodDef entries[] = {
+    {"C_compiler", reinterpret_cast<DL_FUNC>(&compiler), 0},
     {"C_meet", reinterpret_cast<DL_FUNC>(&meet), 1},
     {"C_work", reinterpret_cast<DL_FUNC>(&work), 1},
     {nullptr, nullptr, 0}};
