@@ -27,7 +27,9 @@ build() {
   objects+=("$out/$name.so")
 }
 
+# Where the rest is compiled by clang, gcc has its part in this all the same.
 gcc=${CXX:-g++}
+if $gcc --version | grep -q clang; then gcc=g++; fi
 clang=
 for one in clang++ clang++-19 clang++-16 clang++-15 clang++-14; do
   if command -v "$one" >/dev/null; then clang=$one; break; fi
@@ -41,7 +43,7 @@ build debug-containers "$gcc" -D_GLIBCXX_DEBUG
 include=$out/release build other-release "$gcc"
 build clang "${clang:-clang++}"
 build clang-hidden "${clang:-clang++}" -fvisibility=hidden
-$gcc -std=c++11 -O1 -pthread main.cpp -o "$out/main" -ldl
+${CXX:-g++} -std=c++11 -O1 -pthread main.cpp -o "$out/main" -ldl
 
 timeout -k 5 120 "$out/main" "${objects[@]}"
 # Who is loaded first owns what is shared.
