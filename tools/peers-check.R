@@ -1,7 +1,8 @@
 # Compares how the cases of a peer's suite have ended with those that are known to fail.
 #   Rscript tools/peers-check.R NAME
-# Reads .build/peers/NAME.tsv and tools/peers-NAME.known, prints what is unexpected, and writes the
-# counts to .build/peers/NAME.csv. The status is 1 if anything is unexpected.
+# Reads .build/peers/NAME.tsv and tools/peers-NAME.known, prints what is unexpected and the counts in one
+# line, and writes these to .build/peers/NAME.csv. The status is 1 if anything is unexpected. Where the row of
+# docs/PEERS.md has other counts a line says so: suites whose version is not fixed grow.
 read_table <- function(path, columns) {
   lines <- if (file.exists(path)) readLines(path, encoding = "UTF-8") else character()
   lines <- lines[nzchar(lines) & !startsWith(lines, "#")]
@@ -33,10 +34,18 @@ unexpected <- c(
 writeLines(sprintf("peers: %s: skipped: %s: %s", name, cases$case, cases$why)[cases$result == "skipped"])
 writeLines(sprintf("peers: %s: %s", name, unexpected))
 counts <- data.frame(
-  passed = sum(cases$result == "passed" & !is_known), failed = length(unexpected),
+  passed = sum(cases$result == "passed" & !is_known), known = sum(failing & is_known), failed = length(unexpected),
   skipped = sum(cases$result == "skipped")
 )
 utils::write.csv(counts, file(".csv"), row.names = FALSE, quote = FALSE)
 cat(sprintf("peers: %s: %d passed, %d failed as known, %d unexpected, %d skipped\n", name,
-  counts$passed, sum(failing & is_known), counts$failed, counts$skipped))
+  counts$passed, counts$known, counts$failed, counts$skipped))
+
+# | `name` | ... | passed | known | skipped |
+row <- grep(sprintf("^\\| `%s` \\|", name), readLines(file.path("docs", "PEERS.md"), encoding = "UTF-8"), value = TRUE)
+in_page <- regmatches(row, regexec("\\| *([0-9]+) *\\| *([0-9]+) *\\| *([0-9]+) *\\|$", row))
+here <- as.character(counts[c("passed", "known", "skipped")])
+if (length(row) != 1L || !identical(in_page[[1L]][-1L], here)) {
+  cat(sprintf("peers: %s: in the row of docs/PEERS.md belong: | %s |\n", name, paste(here, collapse = " | ")))
+}
 if (counts$failed > 0L) quit(status = 1L)

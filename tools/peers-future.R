@@ -1,13 +1,19 @@
 # Parts of tools/peers-future.sh.
-#   Rscript tools/peers-future.R install LIB      the newest future, with what it needs of newer versions
+#   Rscript tools/peers-future.R install LIB PACKAGE ...
+#                                                 the newest future, with what it needs of newer versions, and others
 #   Rscript tools/peers-future.R check PLACE      the tests of future.tests, into .build/peers/future.tsv
 arguments <- commandArgs(TRUE)
 peers <- Sys.getenv("PEERS_DIR", ".build/peers")
 
-install <- function(lib) {
+install <- function(lib, ...) {
   mirror <- sub("/$", "", utils::getCRANmirrors(local.only = TRUE)$URL[[1L]])
   if (identical(getOption("repos")[["CRAN"]], "@CRAN@")) options(repos = c(CRAN = mirror))
-  utils::install.packages(c("globals", "parallelly", "listenv", "future"), lib, dependencies = FALSE, quiet = TRUE)
+  .libPaths(c(lib, .libPaths()))
+  wanted <- c("globals", "parallelly", "listenv", "future", ...)
+  there <- function(names) dir.exists(file.path(lib, names))
+  missing <- wanted[!there(wanted)]
+  if (length(missing) > 0L) utils::install.packages(missing, lib, dependencies = FALSE, quiet = TRUE)
+  if (!all(there(wanted))) stop("cannot be had: ", toString(wanted[!there(wanted)]))
 }
 
 # Cases have the version, so that both are told apart: "1.80.0 forks: future() - standard output".
@@ -34,4 +40,4 @@ describe <- function(steps) {
   data.frame(case = steps[[1L]]$test$title, result = result, why = substr(why, 1L, 200L))
 }
 
-switch(arguments[[1L]], install = install(arguments[[2L]]), check = check(arguments[[2L]]))
+do.call(switch(arguments[[1L]], install = install, check = check), as.list(arguments[-1L]))

@@ -278,6 +278,22 @@ test_that("what the comparison says that regatta does is shown by the test that 
   expect_identical(as.character(wrong), character())
 })
 
+test_that("each suite of the peers has a row, which counts as many known failures as are listed", {
+  root <- doc_root()
+  rows <- table_rows(read_text(file.path(root, "docs", "PEERS.md")))
+  rows <- Filter(function(row) startsWith(row[[1L]], "`"), rows)
+  named <- gsub("`", "", vapply(rows, `[[`, "", 1L))
+  scripts <- sub("^peers-(.*)[.]sh$", "\\1", list.files(file.path(root, "tools"), "^peers-.*[.]sh$"))
+  expect_identical(sort(named), sort(setdiff(scripts, "lib")))
+  counted <- grepl("^[0-9]+$", vapply(rows, `[[`, "", 4L))
+  expect_identical(named[!counted], "rcppthread-users")
+  known <- vapply(named[counted], function(name) {
+    file <- file.path(root, "tools", sprintf("peers-%s.known", name))
+    if (file.exists(file)) sum(grepl("^[^#].*\t", readLines(file, encoding = "UTF-8"))) else 0L
+  }, 0L)
+  expect_identical(vapply(rows[counted], `[[`, "", 5L), unname(as.character(known)))
+})
+
 test_that("the checks of this file find what they look for", {
   root <- withr::local_tempdir()
   dir.create(file.path(root, "R"))
