@@ -54,7 +54,9 @@ node_reply <- function(state, numbers) {
       return(got)
     }
   }
-  .Call(ffi_fork_stand_receive, state$stand, numbers, Inf)
+  got <- .Call(ffi_fork_stand_receive, state$stand, numbers, Inf)
+  if (is.null(got)) abort_node(numbers[[1L]], "it has no call to answer")
+  got
 }
 
 node_value <- function(got) {

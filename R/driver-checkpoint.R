@@ -61,6 +61,11 @@ checkpoint_next <- function(earlier) {
 
 checkpoint_log <- function(folder, write, call) {
   log <- log_open(path.expand(folder), write)
+  if (is_log_failure(log) && log$holder == Sys.getpid()) {
+    # A log is closed with its object: Ctrl-C may have come when one was open and nobody had it yet.
+    gc()
+    log <- log_open(path.expand(folder), write)
+  }
   if (!is_log_failure(log)) {
     return(log)
   }

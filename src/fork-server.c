@@ -602,39 +602,60 @@ SEXP ffi_fork_stand_send(SEXP pointer, SEXP number, SEXP bytes) {
   return Rf_ScalarInteger(failed);
 }
 
+/* Which of these members has a reply to be read, or a worker that has ended without one; -1 for none in `ms`. Where a
+   process that the worker has forked holds its line, nobody but its pidfd tells that it has ended. */
+static int await_reply(rg_stand *stand, const int *numbers, int count, struct pollfd *waits, int ms) {
+  for (int i = 0; i < count; i++) {
+    const rg_member *member = &stand->members[numbers[i] - 1];
+    waits[i] = (struct pollfd){member->calls > 0 ? member->line : -1, POLLIN, 0};
+    waits[count + i] = (struct pollfd){member->calls > 0 ? member->pidfd : -1, POLLIN, 0};
+  }
+  if (poll(waits, 2 * (nfds_t)count, ms) <= 0) return -1;
+  for (int i = 0; i < count; i++) {
+    if (!waits[i].revents) continue;
+    const int m = numbers[i] - 1, was = stand->members[m].starting;
+    rg_stand_is_starting(stand, m); /* what it says first is no reply */
+    if (was != RG_MEMBER_STARTING || stand->members[m].starting == RG_MEMBER_FAILED) return i;
+  }
+  for (int i = 0; i < count; i++) {
+    if (waits[count + i].revents && !waits[i].revents) return i;
+  }
+  return -1;
+}
+
+static int has_calls(const rg_stand *stand, const int *numbers, int count) {
+  for (int i = 0; i < count; i++) {
+    if (stand->members[numbers[i] - 1].calls > 0) return 1;
+  }
+  return 0;
+}
+
 /* The reply of the first of these members that has sent one: list(number, bytes), with NULL for the
-   bytes if its worker has ended; NULL if there is none in `timeout` seconds. */
+   bytes if its worker has ended; NULL if there is none in `timeout` seconds, or none has a call to answer. */
 SEXP ffi_fork_stand_receive(SEXP pointer, SEXP numbers, SEXP timeout) {
   rg_stand *stand = rg_stand_borrow(pointer);
   const int count = (int)XLENGTH(numbers);
-  struct pollfd *lines = (struct pollfd *)R_alloc((size_t)count, sizeof *lines);
+  struct pollfd *waits = (struct pollfd *)R_alloc(2 * (size_t)count, sizeof *waits);
   double seconds = Rf_asReal(timeout);
   int64_t until = seconds < 9e9 ? rg_clock_now() + (int64_t)(seconds * 1e9) : INT64_MAX;
-  int at = -1;
+  if (!has_calls(stand, INTEGER_RO(numbers), count)) return R_NilValue;
+  int at;
   for (;;) {
-    for (int i = 0; i < count; i++) {
-      const rg_member *member = &stand->members[INTEGER(numbers)[i] - 1];
-      lines[i] = (struct pollfd){member->calls > 0 ? member->line : -1, POLLIN, 0};
-    }
     const int64_t left = (until - rg_clock_now()) / 1000000;
-    int ready = poll(lines, (nfds_t)count, left < 0 ? 0 : left < 200 ? (int)left : 200);
-    for (int i = 0; i < count && ready > 0 && at < 0; i++) {
-      if (!lines[i].revents) continue;
-      const int m = INTEGER(numbers)[i] - 1, was = stand->members[m].starting;
-      rg_stand_is_starting(stand, m); /* what it says first is no reply */
-      if (was != RG_MEMBER_STARTING || stand->members[m].starting == RG_MEMBER_FAILED) at = i;
-    }
+    at = await_reply(stand, INTEGER_RO(numbers), count, waits, left < 0 ? 0 : left < 200 ? (int)left : 200);
     if (at >= 0) break;
     R_CheckUserInterrupt();
     if (rg_clock_now() >= until) return R_NilValue;
   }
-  int m = INTEGER(numbers)[at] - 1, line = stand->members[m].line;
+  const int m = INTEGER_RO(numbers)[at] - 1, line = stand->members[m].line;
+  /* What one that has ended wrote is there. */
+  const int64_t last = has_ended(stand->members[m].pid, stand->members[m].pidfd) ? rg_clock_now() : INT64_MAX;
   int64_t size = 0;
   SEXP got = PROTECT(Rf_allocVector(VECSXP, 2));
   SET_VECTOR_ELT(got, 0, Rf_ScalarInteger(m + 1));
-  if (receive(line, &size, sizeof size, INT64_MAX) == RG_MESSAGE_OK) {
+  if (receive(line, &size, sizeof size, last) == RG_MESSAGE_OK) {
     SEXP bytes = SET_VECTOR_ELT(got, 1, Rf_allocVector(RAWSXP, (R_xlen_t)size));
-    if (receive(line, RAW(bytes), (size_t)size, INT64_MAX) == RG_MESSAGE_OK) {
+    if (receive(line, RAW(bytes), (size_t)size, last) == RG_MESSAGE_OK) {
       stand->members[m].calls--;
       stand->members[m].called = 1;
       stand->members[m].since = rg_clock_now(); /* of the next one, if there is one */

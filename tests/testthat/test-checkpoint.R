@@ -936,6 +936,12 @@ test_that("a call that names the folder of one that it is inside of is told so",
   }
 })
 
+test_that("a log that nobody has any more, as after Ctrl-C while it was opened, holds up no call", {
+  dir <- folder()
+  regatta:::log_open(dir, TRUE)
+  expect_identical(par_lapply(1:3, function(i) i, .control = going(dir)), as.list(1:3))
+})
+
 test_that("two calls on one folder exclude each other, in one session, in its workers and elsewhere", {
   dir <- folder()
   control <- going(dir)

@@ -448,6 +448,38 @@ test_that("a part of a cluster is one where package parallel is not loaded", {
   expect_identical(part, c("regatta_cluster", "SOCKcluster", "cluster", "TRUE", "FALSE"))
 })
 
+test_that("the end of a worker is told at once where a process that it has forked holds its connection", {
+  skip_on_os("windows")
+  cluster <- local_pool(2)
+  lasting <- withr::local_tempfile()
+  die <- function(i, lasting) {
+    if (i == 2L) {
+      child <- parallel:::mcfork(estranged = TRUE)
+      if (inherits(child, "masterProcess")) {
+        while (file.exists(lasting)) Sys.sleep(0.05)
+        parallel:::mcexit(0L)
+      }
+      tools::pskill(Sys.getpid(), tools::SIGKILL)
+    }
+    i
+  }
+  file.create(lasting)
+  expect_error(parallel::clusterApply(cluster, 1:2, die, lasting), "has ended", class = "regatta_error_node")
+  expect_true(file.exists(lasting))
+  unlink(lasting)
+  expect_identical(parallel::clusterApply(cluster, 1:2, identity), list(1L, 2L))
+})
+
+test_that("a worker is no two nodes of a part of a cluster, and one that was asked nothing is not waited for", {
+  cluster <- local_pool(2)
+  for (wrong in list(c(1, 1), 3, c(TRUE, TRUE, TRUE))) {
+    expect_error(cluster[wrong], "`i` must be which of 2 workers, each of them once", class = "regatta_error_argument")
+  }
+  expect_error(parallel:::recvResult(cluster[[1L]]), "has no call to answer", class = "regatta_error_node")
+  expect_error(parallel:::recvOneResult(cluster), "has no call to answer", class = "regatta_error_node")
+  expect_identical(parallel::clusterApply(cluster[2:1], 1:2, identity), list(1L, 2L))
+})
+
 test_that("nothing is left behind", {
   end_servers()
   expect_no_detritus(detritus)
