@@ -4,10 +4,10 @@ par_call <- function(expr, .on = getOption("regatta.on"),
   call_begin(substitute(expr), parent.frame(), .on, .control, sys.call())
 }
 
-# `...`: what a task may have beside, see run_new().
-call_begin <- function(expr, env, on, control, call, ..., verb = "par_call") {
+# `...`: what a task may have beside, see run_new(). `around`: whether arguments that the code names are evaluated here.
+call_begin <- function(expr, env, on, control, call, ..., verb = "par_call", around = TRUE) {
   control <- check_control(control, 1, call = call)
-  force_around(call("{", expr), list(), env)
+  if (around) force_around(call("{", expr), list(), env)
   evaluate <- evaluator_in(env)
   X <- list(expr)
   tries <- if (control$retries > 0) evaluator_again(env) else evaluate

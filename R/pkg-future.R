@@ -102,10 +102,11 @@ future_launch <- function(future, place) {
   # What is told is told by future; a time that is over is over for its own code, too.
   control[c("errors", "messages", "warnings", "conditions")] <- c("stop", "drop", "drop", "drop")
   control[c("seed", "progress")] <- FALSE
+  # future has looked for what the code needs; among what is around it may be the value of this very future.
   future$handle <- call_begin(
     future_code(), future_frame(future, is.null(place$on)), place$on, control, quote(future()),
     prefix = function(...) "", on_note = function(index, note) future_heard(future, note$condition), beside = workers,
-    verb = "future", awaited = future_awaited
+    verb = "future", awaited = future_awaited, around = FALSE
   )
   future_running("add", future = future)
   future$state <- "running"

@@ -44,6 +44,22 @@ test_that("futures run in workers and have values, output and conditions", {
   expect_error(value(future(stop("over there"))), "over there", class = "simpleError")
 })
 
+test_that("lazy futures of a list begin one by one, and each gives its own value", {
+  local_plan(regatta, workers = 2)
+  `%<-%` <- future::`%<-%`
+  `%lazy%` <- future::`%lazy%`
+  values <- listenv::listenv()
+  for (i in 1:3) {
+    values[[i]] %<-% {
+      if (i == 2L) stop("Woops!")
+      i
+    } %lazy% TRUE
+  }
+  expect_error(as.list(values), "Woops!")
+  expect_identical(unlist(values[c(1, 3)]), c(1L, 3L))
+  expect_error(values[[2]], "Woops!")
+})
+
 test_that("resolved() does not wait, and more futures than workers take turns", {
   local_plan(regatta, workers = 2)
   gate <- withr::local_tempfile()
