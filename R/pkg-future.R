@@ -147,8 +147,10 @@ future_frame <- function(future, inherit) {
 
 future_code <- function() if (future_has_backends()) quote(evaluate(data)) else quote(evaluate(expr, globals, here))
 
-# What of the workspace is in the way of variables that it brings evalFuture() takes away by itself.
+# What of the workspace is in the way of variables that it brings evalFuture() takes away by itself. It warns of
+# connections that the code leaves open: the one that stdin() opens in a worker, whoever asks for it, is there before.
 future_evaluate <- function(data) {
+  stdin()
   get("evalFuture", envir = asNamespace("future"))(data)
 }
 

@@ -44,6 +44,13 @@ test_that("futures run in workers and have values, output and conditions", {
   expect_error(value(future(stop("over there"))), "over there", class = "simpleError")
 })
 
+test_that("code that asks for stdin() has left no connection open", {
+  skip_if_not_installed("future", "1.40.0")
+  local_plan(regatta, workers = 2)
+  expect_warning(got <- value(future(inherits(stdin(), "connection"))), NA)
+  expect_true(got)
+})
+
 test_that("lazy futures of a list begin one by one, and each gives its own value", {
   local_plan(regatta, workers = 2)
   `%<-%` <- future::`%<-%`
