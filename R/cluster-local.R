@@ -46,15 +46,8 @@ print.regatta_cluster <- function(x, ...) {
   invisible(x)
 }
 
-# No worker can be there twice: a second call that is sent before the first is answered takes that for left behind.
-`[.regatta_cluster` <- function(x, ...) {
-  nodes <- unclass(x)[...]
-  if (any(lengths(nodes) == 0L) || anyDuplicated(stand_numbers(nodes)) > 0L) {
-    must <- sprintf("which of %d workers, each of them once", length(x))
-    abort_argument("i", ..1, must, sys.call(), "`clusterApplyLB()` and maps give many elements to few workers.")
-  }
-  structure(nodes, class = class(x))
-}
+# Package parallel has the same for all clusters, but need not be loaded.
+`[.regatta_cluster` <- function(x, ...) structure(unclass(x)[...], class = class(x))
 
 # By parallel::stopCluster(). The workers of all who share the object.
 stopCluster.regatta_cluster <- function(cl = NULL) {

@@ -55,7 +55,9 @@ node_reply <- function(state, numbers) {
     }
   }
   got <- .Call(ffi_fork_stand_receive, state$stand, numbers, Inf)
-  if (is.null(got)) abort_node(numbers[[1L]], "it has no call to answer")
+  if (is.null(got)) {
+    abort_node(numbers[[1L]], "it has no call to answer", "A part of a cluster, as in `cl[1:2]`, has each worker once.")
+  }
   got
 }
 
