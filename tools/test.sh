@@ -65,26 +65,11 @@ sum_column() {
 
 in_checked() { R_LIBS="$checked:$R_LIBS" "$@"; }
 
-# without_r FOLDER GOAL: what is made there is kept out of the folders of which the package is made.
-without_r() { timeout -k 5 900 make -s -j"$cores" -C "tests/$1" OUT="$PWD/.build/without-r/$1" "$2"; }
-
-# Before its suite R CMD check keeps one core busy: with the time that others have left all that is needed without R
-# is compiled meanwhile. What is wrong with it is said by the steps that need it.
-compile_without_r() {
-  local part
-  for part in c cpp fuzz; do without_r "$part" compiled; done
-}
-
 step "floors" Rscript --vanilla tools/check-floors.R
 step "tables of the docs" Rscript --vanilla tools/docs.R --check
 step "places of the mutants" tools/mutate.sh --check
-cores=$(getconf _NPROCESSORS_ONLN)
-(
-  renice -n 15 -p "$BASHPID" >/dev/null
-  compile_without_r
-) </dev/null >.build/steps/compile.log 2>&1 &
-compiling=$!
 # Test files wait more than they count: as many at a time as there are cores, but no crowd.
+cores=$(getconf _NPROCESSORS_ONLN)
 export REGATTA_TEST_REPORT=$PWD/.build/suite-report.csv
 export REGATTA_TEST_JOBS=${REGATTA_TEST_JOBS:-$((cores > 4 ? 4 : cores))}
 step "R CMD check with the test suite, and nothing left behind" \
@@ -93,10 +78,13 @@ unset REGATTA_TEST_REPORT REGATTA_TEST_JOBS
 step "skips and snapshots" check_suite_log
 step "entry points" Rscript --vanilla tools/check-nonapi.R "$checked"/regatta/libs/*.so
 step "leaks" in_checked tools/leak-watch.sh Rscript --vanilla tools/leak-check.R
-wait "$compiling"
-step "C mechanisms without R" without_r c test
-step "C++ headers without R" without_r cpp test
-step "damaged chunks and files without R" without_r fuzz test
+step "C mechanisms without R" timeout -k 5 900 make -s -j"$cores" -C tests/c test
+if [ -f tests/cpp/Makefile ]; then
+  step "C++ headers without R" timeout -k 5 900 make -s -j"$cores" -C tests/cpp test
+else
+  skip_step "C++ headers without R" "there is no tests/cpp"
+fi
+step "damaged chunks and files without R" timeout -k 5 900 make -s -j"$cores" -C tests/fuzz test
 for example in examples/*/DESCRIPTION; do
   if [ ! -f "$example" ]; then continue; fi
   folder=$(dirname "$example")
