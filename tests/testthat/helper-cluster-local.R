@@ -23,10 +23,11 @@ is_process <- function(pid) dir.exists(file.path("/proc", pid))
 
 on_local <- function(...) par_control(progress = FALSE, dump = "no", seed = 1L, ...)
 
-# It has ended, whether somebody has collected it or not.
+# It has ended, whether somebody has collected it or not. Its first thread is a zombie before the others have ended,
+# and only with the last of them the process has, and its pidfd says so.
 has_ended <- function(pid) {
   state <- process_state(pid)
-  is.na(state) || state == "Z"
+  is.na(state) || state == "Z" && length(list.files(file.path("/proc", pid, "task"))) <= 1L
 }
 
 process_state <- function(pid) {
