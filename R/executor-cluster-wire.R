@@ -342,10 +342,19 @@ summary.sockconn <- function(object, ...) {
   wire <- the$wires[[wire_key(object)]]
   caller <- sys.parent()
   if (!is.null(wire) && caller > 0L && identical(sys.function(caller), base::serialize)) {
-    data <- sys.frame(caller)$object
-    wire_yield(wire, is_farewell(data))
+    sending <- sys.frame(caller)
+    wire_yield(wire, is_farewell(sending$object))
+    do.call(on.exit, list(as.call(list(wire_sent, wire)), TRUE), envir = sending)
   }
   NextMethod()
+}
+
+# At the end of serialize(), which has sent a message of parallel's. An interrupt or an error within it leaves half a
+# message, of which the node would take whatever comes next for the other half.
+wire_sent <- function(wire) {
+  if (isFALSE(returnValue(FALSE))) {
+    wire_retire(wire, "a function of package parallel was interrupted, or has failed, in the middle of what it sent it")
+  }
 }
 
 is_farewell <- function(data) {

@@ -43,7 +43,7 @@ static int send_run(rg_pool *pool, int place, int line, rg_pipes pipes) {
     message.files |= 1u << f;
     fds[count++] = all[f];
   }
-  return rg_message_send(line, &message, sizeof message, fds, count,
+  return rg_message_send(line, -1, &message, sizeof message, fds, count,
                          rg_clock_now() + (int64_t)1000000000);
 }
 

@@ -68,20 +68,20 @@ SEXP ffi_fork_serve_begin(void) {
 /* Before it serves: bytes from the session, NULL if it has gone. */
 SEXP ffi_fork_serve_receive(void) {
   int64_t size = 0;
-  if (rg_message_receive(server.line, &size, sizeof size, NULL, NULL, INT64_MAX) != RG_MESSAGE_OK) {
+  if (rg_message_receive(server.line, -1, &size, sizeof size, NULL, NULL, INT64_MAX) != RG_MESSAGE_OK) {
     return R_NilValue;
   }
   SEXP bytes = PROTECT(Rf_allocVector(RAWSXP, (R_xlen_t)size));
   rg_message_status got =
-      rg_message_receive(server.line, RAW(bytes), (size_t)size, NULL, NULL, INT64_MAX);
+      rg_message_receive(server.line, -1, RAW(bytes), (size_t)size, NULL, NULL, INT64_MAX);
   UNPROTECT(1);
   return got == RG_MESSAGE_OK ? bytes : R_NilValue;
 }
 
 SEXP ffi_fork_serve_send(SEXP bytes) {
   int64_t size = (int64_t)XLENGTH(bytes);
-  int sent = rg_message_send(server.line, &size, sizeof size, NULL, 0, INT64_MAX) == 0 &&
-             rg_message_send(server.line, RAW_RO(bytes), (size_t)size, NULL, 0, INT64_MAX) == 0;
+  int sent = rg_message_send(server.line, -1, &size, sizeof size, NULL, 0, INT64_MAX) == 0 &&
+             rg_message_send(server.line, -1, RAW_RO(bytes), (size_t)size, NULL, 0, INT64_MAX) == 0;
   return Rf_ScalarLogical(sent);
 }
 
@@ -144,7 +144,7 @@ static int answer(SEXP call, SEXP env) {
   rg_server_request request;
   rg_server_reply reply = {0};
   int fds[RG_MESSAGE_FDS_MAX], count = 0;
-  if (rg_message_receive(server.line, &request, sizeof request, fds, &count, INT64_MAX) !=
+  if (rg_message_receive(server.line, -1, &request, sizeof request, fds, &count, INT64_MAX) !=
       RG_MESSAGE_OK) {
     return -1;
   }
@@ -155,7 +155,7 @@ static int answer(SEXP call, SEXP env) {
     if (reply.ended) forget_worker((pid_t)request.pid);
   }
   for (int i = 0; i < count; i++) rg_fd_close(&fds[i]);
-  return rg_message_send(server.line, &reply, sizeof reply, NULL, 0, INT64_MAX);
+  return rg_message_send(server.line, -1, &reply, sizeof reply, NULL, 0, INT64_MAX);
 }
 
 static void end_workers(void) {
@@ -214,8 +214,8 @@ SEXP ffi_fork_serve(SEXP call, SEXP idle, SEXP env, SEXP command) {
 /* In a worker: to the session. */
 static void reply(const void *bytes, int64_t size) {
   int line = rg_fork_member_line();
-  if (rg_message_send(line, &size, sizeof size, NULL, 0, INT64_MAX) < 0 ||
-      (size > 0 && rg_message_send(line, bytes, (size_t)size, NULL, 0, INT64_MAX) < 0)) {
+  if (rg_message_send(line, -1, &size, sizeof size, NULL, 0, INT64_MAX) < 0 ||
+      (size > 0 && rg_message_send(line, -1, bytes, (size_t)size, NULL, 0, INT64_MAX) < 0)) {
     rg_fork_member_leave_process();
   }
 }
@@ -255,7 +255,7 @@ SEXP ffi_fork_member_main(SEXP call, SEXP env) {
 
 static SEXP member_call(int line, const rg_member_message *message) {
   SEXP bytes = PROTECT(Rf_allocVector(RAWSXP, (R_xlen_t)message->size));
-  if (rg_message_receive(line, RAW(bytes), (size_t)message->size, NULL, NULL, INT64_MAX) !=
+  if (rg_message_receive(line, -1, RAW(bytes), (size_t)message->size, NULL, NULL, INT64_MAX) !=
       RG_MESSAGE_OK) {
     rg_fork_member_leave_process();
   }
@@ -269,7 +269,7 @@ SEXP ffi_fork_member_next(void) {
   rg_member_message message;
   int fds[RG_MESSAGE_FDS_MAX], count = 0, line = rg_fork_member_line();
   const char *names[] = {"verb", "bytes", ""};
-  if (rg_message_receive(line, &message, sizeof message, fds, &count, INT64_MAX) != RG_MESSAGE_OK) {
+  if (rg_message_receive(line, -1, &message, sizeof message, fds, &count, INT64_MAX) != RG_MESSAGE_OK) {
     rg_fork_member_leave_process();
   }
   SEXP next = PROTECT(Rf_mkNamed(VECSXP, names));

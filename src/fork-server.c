@@ -129,16 +129,16 @@ SEXP ffi_fork_server_send(SEXP pointer, SEXP bytes) {
   rg_server *server = borrow_server(pointer);
   int64_t size = (int64_t)XLENGTH(bytes), until = rg_clock_now() + ANSWER_SECONDS * SECOND;
   rg_interrupt_begin();
-  int sent = rg_message_send(server->line, &size, sizeof size, NULL, 0, until) == 0 &&
-             rg_message_send(server->line, RAW_RO(bytes), (size_t)size, NULL, 0, until) == 0;
+  int sent = rg_message_send(server->line, server->pidfd, &size, sizeof size, NULL, 0, until) == 0 &&
+             rg_message_send(server->line, server->pidfd, RAW_RO(bytes), (size_t)size, NULL, 0, until) == 0;
   rg_interrupt_end();
   R_CheckUserInterrupt();
   return Rf_ScalarLogical(sent);
 }
 
-static rg_message_status receive(int line, void *bytes, size_t size, int64_t until) {
+static rg_message_status receive(int line, int pidfd, void *bytes, size_t size, int64_t until) {
   rg_interrupt_begin();
-  rg_message_status got = rg_message_receive(line, bytes, size, NULL, NULL, until);
+  rg_message_status got = rg_message_receive(line, pidfd, bytes, size, NULL, NULL, until);
   rg_interrupt_end();
   return got;
 }
@@ -155,12 +155,13 @@ SEXP ffi_fork_server_receive(SEXP pointer, SEXP timeout) {
   int64_t size = 0, until = rg_clock_now() + (int64_t)(Rf_asReal(timeout) * 1e9);
   while (!is_readable(server->line, 100)) {
     R_CheckUserInterrupt();
+    if (has_ended(server->pid, server->pidfd) && !is_readable(server->line, 0)) return Rf_ScalarLogical(FALSE);
     if (rg_clock_now() >= until) return R_NilValue;
   }
   until = rg_clock_now() + ANSWER_SECONDS * SECOND;
-  rg_message_status got = receive(server->line, &size, sizeof size, until);
+  rg_message_status got = receive(server->line, server->pidfd, &size, sizeof size, until);
   SEXP bytes = PROTECT(Rf_allocVector(RAWSXP, (R_xlen_t)(got == RG_MESSAGE_OK ? size : 0)));
-  if (got == RG_MESSAGE_OK) got = receive(server->line, RAW(bytes), (size_t)size, until);
+  if (got == RG_MESSAGE_OK) got = receive(server->line, server->pidfd, RAW(bytes), (size_t)size, until);
   R_CheckUserInterrupt(); /* which may run R code */
   UNPROTECT(1);
   return got == RG_MESSAGE_OK ? bytes : Rf_ScalarLogical(FALSE);
@@ -204,7 +205,7 @@ SEXP ffi_fork_server_stop(SEXP pointer) {
 static int request(rg_server *server, const rg_server_request *what, int line) {
   int64_t until = rg_clock_now() + ANSWER_SECONDS * SECOND;
   if (server->line >= 0 &&
-      rg_message_send(server->line, what, sizeof *what, &line, line >= 0, until) == 0) {
+      rg_message_send(server->line, server->pidfd, what, sizeof *what, &line, line >= 0, until) == 0) {
     return 0;
   }
   end_server(server, 1);
@@ -214,7 +215,7 @@ static int request(rg_server *server, const rg_server_request *what, int line) {
 static int reply_of(rg_server *server, rg_server_reply *reply) {
   int64_t until = rg_clock_now() + ANSWER_SECONDS * SECOND;
   if (server->line >= 0 &&
-      rg_message_receive(server->line, reply, sizeof *reply, NULL, NULL, until) == RG_MESSAGE_OK) {
+      rg_message_receive(server->line, server->pidfd, reply, sizeof *reply, NULL, NULL, until) == RG_MESSAGE_OK) {
     return 0;
   }
   end_server(server, 1);
@@ -414,7 +415,7 @@ int rg_stand_is_starting(rg_stand *stand, int m) {
   int64_t size;
   if (member->starting == RG_MEMBER_STARTING && is_readable(member->line, 0)) {
     rg_message_status got =
-        receive(member->line, &size, sizeof size, rg_clock_now() + ANSWER_SECONDS * SECOND);
+        receive(member->line, member->pidfd, &size, sizeof size, rg_clock_now() + ANSWER_SECONDS * SECOND);
     member->starting = got == RG_MESSAGE_OK ? RG_MEMBER_STARTED : RG_MEMBER_FAILED;
   }
   return member->starting != RG_MEMBER_STARTED;
@@ -582,9 +583,9 @@ static int send_call(rg_stand *stand, int m, const void *bytes, int64_t size) {
   if (stand->members[m].run) return EBUSY;
   int failed = ready_member(stand, m);
   if (failed) return failed;
-  int line = stand->members[m].line;
-  if (rg_message_send(line, &message, sizeof message, NULL, 0, INT64_MAX) < 0 ||
-      rg_message_send(line, bytes, (size_t)size, NULL, 0, INT64_MAX) < 0) {
+  const int line = stand->members[m].line, pidfd = stand->members[m].pidfd;
+  if (rg_message_send(line, pidfd, &message, sizeof message, NULL, 0, INT64_MAX) < 0 ||
+      rg_message_send(line, pidfd, bytes, (size_t)size, NULL, 0, INT64_MAX) < 0) {
     rg_stand_give_up(stand, m);
     return EPIPE;
   }
@@ -647,15 +648,13 @@ SEXP ffi_fork_stand_receive(SEXP pointer, SEXP numbers, SEXP timeout) {
     R_CheckUserInterrupt();
     if (rg_clock_now() >= until) return R_NilValue;
   }
-  const int m = INTEGER_RO(numbers)[at] - 1, line = stand->members[m].line;
-  /* What one that has ended wrote is there. */
-  const int64_t last = has_ended(stand->members[m].pid, stand->members[m].pidfd) ? rg_clock_now() : INT64_MAX;
+  const int m = INTEGER_RO(numbers)[at] - 1, line = stand->members[m].line, pidfd = stand->members[m].pidfd;
   int64_t size = 0;
   SEXP got = PROTECT(Rf_allocVector(VECSXP, 2));
   SET_VECTOR_ELT(got, 0, Rf_ScalarInteger(m + 1));
-  if (receive(line, &size, sizeof size, last) == RG_MESSAGE_OK) {
+  if (receive(line, pidfd, &size, sizeof size, INT64_MAX) == RG_MESSAGE_OK) {
     SEXP bytes = SET_VECTOR_ELT(got, 1, Rf_allocVector(RAWSXP, (R_xlen_t)size));
-    if (receive(line, RAW(bytes), (size_t)size, last) == RG_MESSAGE_OK) {
+    if (receive(line, pidfd, RAW(bytes), (size_t)size, INT64_MAX) == RG_MESSAGE_OK) {
       stand->members[m].calls--;
       stand->members[m].called = 1;
       stand->members[m].since = rg_clock_now(); /* of the next one, if there is one */

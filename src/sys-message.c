@@ -41,8 +41,8 @@ int rg_message_pair(int ends[2]) {
 }
 
 /* 0 when the socket is ready, or may be; -1 with EAGAIN when it is too late for a message that was begun at
-   `since`. */
-static int wait_for(int socket, short events, int64_t until, int64_t since) {
+   `since`, with EPIPE when the process of `peer` is gone and the socket is not ready. */
+static int wait_for(int socket, int peer, short events, int64_t until, int64_t since) {
   for (;;) {
     int64_t limit = rg_interrupt_limit(until, since);
     int64_t left = limit == INT64_MAX ? INT64_MAX : (limit - rg_clock_now() + 999999) / 1000000;
@@ -50,9 +50,14 @@ static int wait_for(int socket, short events, int64_t until, int64_t since) {
       errno = EAGAIN;
       return -1;
     }
-    struct pollfd ready = {socket, events, 0};
-    int n = poll(&ready, 1, rg_interrupt_slice(left));
-    if (n > 0 || (n < 0 && errno != EINTR)) return n > 0 ? 0 : -1;
+    struct pollfd waits[] = {{peer, POLLIN, 0}, {socket, events, 0}};
+    int n = poll(waits, 2, rg_interrupt_slice(left));
+    if (n < 0 && errno != EINTR) return -1;
+    if (n > 0 && waits[1].revents) return 0;
+    if (n > 0) {
+      errno = EPIPE;
+      return -1;
+    }
   }
 }
 
@@ -61,7 +66,7 @@ typedef union {
   char room[CMSG_SPACE(RG_MESSAGE_FDS_MAX * sizeof(int))];
 } ancillary;
 
-int rg_message_send(int socket, const void *bytes, size_t size, const int *fds, int count,
+int rg_message_send(int socket, int peer, const void *bytes, size_t size, const int *fds, int count,
                     int64_t until) {
   const char *at = bytes;
   ancillary extra;
@@ -86,7 +91,7 @@ int rg_message_send(int socket, const void *bytes, size_t size, const int *fds, 
       size -= (size_t)n;
       count = 0;
     }
-    if (size > 0 && wait_for(socket, POLLOUT, until, since) < 0) return -1;
+    if (size > 0 && wait_for(socket, peer, POLLOUT, until, since) < 0) return -1;
   }
   return 0;
 }
@@ -110,7 +115,7 @@ static void take_fds(struct msghdr *message, int *fds, int *count) {
   }
 }
 
-rg_message_status rg_message_receive(int socket, void *bytes, size_t size, int *fds, int *count,
+rg_message_status rg_message_receive(int socket, int peer, void *bytes, size_t size, int *fds, int *count,
                                      int64_t until) {
   char *at = bytes;
   ancillary extra;
@@ -130,7 +135,9 @@ rg_message_status rg_message_receive(int socket, void *bytes, size_t size, int *
       at += n;
       size -= (size_t)n;
     }
-    if (size > 0 && wait_for(socket, POLLIN, until, since) < 0) return RG_MESSAGE_ERROR;
+    if (size > 0 && wait_for(socket, peer, POLLIN, until, since) < 0) {
+      return errno == EPIPE ? RG_MESSAGE_END : RG_MESSAGE_ERROR;
+    }
   }
   return RG_MESSAGE_OK;
 }

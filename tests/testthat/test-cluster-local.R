@@ -470,6 +470,44 @@ test_that("the end of a worker is told at once where a process that it has forke
   expect_identical(parallel::clusterApply(cluster, 1:2, identity), list(1L, 2L))
 })
 
+test_that("the end of a worker in the middle of a reply, or of a call, is told although its connection is held", {
+  skip_unless_linux()
+  cluster <- local_pool(1)
+  lasting <- withr::local_tempfile()
+  hold <- function(lasting) {
+    child <- parallel:::mcfork(estranged = TRUE)
+    if (inherits(child, "masterProcess")) {
+      while (file.exists(lasting)) Sys.sleep(0.05)
+      parallel:::mcexit(0L)
+    }
+  }
+  reply <- function(hold, lasting, replying) {
+    hold(lasting)
+    file.create(replying)
+    raw(2^25)
+  }
+  file.create(lasting)
+  pid <- cluster_status(cluster)$pid
+  replying <- withr::local_tempfile()
+  parallel:::sendCall(cluster[[1L]], reply, list(hold, lasting, replying))
+  wait_until(file.exists(replying) && process_state(pid) == "S") # the line is full
+  tools::pskill(pid, tools::SIGKILL)
+  wait_until(has_ended(pid))
+  expect_error(parallel:::recvResult(cluster[[1L]]), "has ended", class = "regatta_error_node")
+
+  # It reads no call, and is killed when the session waits for that.
+  parallel::clusterCall(cluster, hold, lasting)
+  pid <- cluster_status(cluster)$pid
+  tools::pskill(pid, tools::SIGSTOP)
+  wait_until(process_state(pid) == "T")
+  waits <- sprintf("grep -q '^State:.S' /proc/%d/status", Sys.getpid())
+  system(sprintf("(sleep 0.3; until %s; do sleep 0.05; done; kill -KILL %d) &", waits, pid))
+  expect_error(parallel::clusterCall(cluster, length, raw(2^25)), class = "regatta_error_node")
+  expect_true(file.exists(lasting))
+  unlink(lasting)
+  suppressWarnings(expect_identical(parallel::clusterCall(cluster, identity, 1L), list(1L)))
+})
+
 test_that("who asks a worker that was asked nothing is told, and who asks the same one twice", {
   cluster <- local_pool(2)
   expect_error(

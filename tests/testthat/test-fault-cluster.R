@@ -405,6 +405,30 @@ test_that("the death of a node is seen although a program of it holds the socket
   expect_error(parallel::clusterCall(cl, function() 7), class = "regatta_error_node")
 })
 
+test_that("a node that has half a message of parallel's is out of service", {
+  skip_unless_linux()
+  cl <- local_cluster()
+  expect_identical(par_lapply(1:2, identity, .on = cl, .control = on_cluster()), as.list(1:2))
+  pid <- parallel::clusterCall(cl, Sys.getpid)[[1L]]
+  tools::pskill(pid, tools::SIGSTOP)
+  begun <- flag_file()
+  waits <- sprintf("grep -q '^State:.S' /proc/%d/status", Sys.getpid())
+  system(sprintf(
+    "(until [ -e %s ]; do sleep 0.05; done; sleep 0.3; until %s; do sleep 0.05; done; kill -INT %d) &",
+    shQuote(begun), waits, Sys.getpid()
+  ))
+  file.create(begun)
+  expect_identical(outcome(parallel::clusterCall(cl[1L], length, raw(2^26))), "interrupted")
+  tools::pskill(pid, tools::SIGCONT)
+  expect_warning(
+    expect_identical(par_lapply(1:4, identity, .on = cl, .control = on_cluster()), as.list(1:4)),
+    "in the middle of what it sent it",
+    class = "regatta_warning_workers"
+  )
+  expect_error(parallel::clusterCall(cl, function() 7), "node 1 .* out of service", class = "regatta_error_node")
+  expect_in_step(cl[2L])
+})
+
 test_that("an element that takes no signal but the last is ended by that", {
   cl <- local_cluster()
   library <- fault_compile("
