@@ -108,13 +108,14 @@ reserved_fields <- c(
 # Our classes come first, so that our methods are called. Classes of ours among the user's are those
 # of an error of a call inside the element; they would say that this one is a death, say.
 with_users_own <- function(cnd, user) {
-  if (!is.list(user) || isS4(user)) {
+  if (isS4(user) || !is.list(user) && !is.environment(user)) {
     return(cnd)
   }
   theirs <- grep("^regatta_", class(user), value = TRUE, invert = TRUE)
   base <- c("rlang_error", "error", "condition")
   class <- c(setdiff(class(cnd), base), setdiff(theirs, base), base)
-  user <- unclass(user)
+  # A field of an environment may be a promise, or be made by a function, and fail.
+  user <- if (is.list(user)) unclass(user) else tryCatch(as.list.environment(user), error = function(e) list())
   fields <- setdiff(names(user), c("", reserved_fields))
   cnd <- unclass(cnd)
   cnd[fields] <- user[fields]

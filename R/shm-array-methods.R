@@ -24,11 +24,16 @@ as.matrix.shm_array <- function(x, ...) {
   as.matrix(shm_copy(x), ...)
 }
 
-# The column of a vector has the name of the argument, which only this call tells.
-as.data.frame.shm_array <- function(x, ..., nm = deparse1(substitute(x))) {
+# The column of a vector, and of an array of one dimension, has the name of the argument, which only this call tells.
+as.data.frame.shm_array <- function(x, row.names = NULL, optional = FALSE, ..., nm = deparse1(substitute(x))) {
   force(nm)
   x <- shm_copy(x)
-  if (is.null(dim(x))) as.data.frame(x, ..., nm = nm) else as.data.frame(x, ...)
+  if (is.null(dim(x))) {
+    return(as.data.frame(x, row.names, optional, ..., nm = nm))
+  }
+  frame <- as.data.frame(x, row.names, optional, ...)
+  if (length(dim(x)) == 1L && !optional) names(frame) <- nm
+  frame
 }
 
 as.vector.shm_array <- function(x, mode = "any") {

@@ -1,9 +1,12 @@
+#include <chrono>
 #include <functional>
 #include <malloc.h>
+#include <memory>
 #include <pthread.h>
 #include <regatta/core.hpp>
 #include <sched.h>
 #include <sys/resource.h>
+#include <thread>
 #include <vector>
 
 #include "check.hpp"
@@ -232,6 +235,41 @@ TEST(exceptions_nobody_has_waited_for_reach_who_waits_for_the_task) {
     CHECK(check::thrown([] { regatta::wait(); }) == "child");
   });
   group.wait();
+  // Of one that has failed, and is gone, before the task ends that has pushed it.
+  regatta::ThreadPool pool(2);
+  std::atomic<bool> gone(false);
+  pool.push([&] {
+    std::shared_ptr<void> held(nullptr, [&](void*) { gone = true; });
+    pool.push([held] { throw std::runtime_error("early"); });
+    held.reset();
+    CHECK(check::wait_until([&] { return gone.load(); }));
+  });
+  CHECK(check::thrown([&] { pool.wait(); }) == "early");
+}
+
+TEST(who_waits_for_a_group_runs_no_task_of_another) {
+  regatta::ThreadPool pool(2);
+  std::atomic<bool> running(false), go(false), waited(false), begun(false);
+  pool.push([&] {
+    regatta::TaskGroup group(pool);
+    group.push([&] {
+      running = true;
+      check::wait_until([&] { return go.load(); });
+    });
+    CHECK(check::wait_until([&] { return running.load(); }));  // by the other thread
+    group.wait();
+    waited = true;
+  });
+  CHECK(check::wait_until([&] { return running.load(); }));
+  // On top of the task that waits it would wait for what is below it.
+  pool.push([&] {
+    begun = true;
+    CHECK(check::wait_until([&] { return waited.load(); }));
+  });
+  for (int i = 0; i < 50 && !begun.load(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  go = true;
+  pool.wait();
+  CHECK(begun.load());
 }
 
 TEST(any_number_of_tasks_may_wait_for_children) {

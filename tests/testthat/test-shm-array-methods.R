@@ -139,6 +139,21 @@ test_that("sorting, dates, columns and lists of values are those of the ordinary
   expect_identical(shm_array(0, "integer", integer())[], integer())
 })
 
+test_that("the column of an array of one dimension has the name of the argument", {
+  for (names in list(NULL, list(letters[1:3]), list(level = letters[1:3]))) {
+    x <- shm_array(3, "integer", fill = 3:1, dimnames = names)
+    y <- x
+    v <- x[]
+    if (is.null(dim(v))) dim(v) <- 3L
+    w <- v
+    functions <- list(
+      function(x, y) as.data.frame(x), function(x, y) as.data.frame(x, optional = TRUE),
+      function(x, y) as.data.frame(y, LETTERS[1:3]), function(x, y) merge(x, y), function(x, y) data.frame(x, y)
+    )
+    for (k in seq_along(functions)) expect_identical(functions[[k]](x, y), functions[[k]](v, w), info = k)
+  }
+})
+
 test_that("an array that is repeated is ordinary, also one without elements", {
   for (v in list(matrix(0, 0, 3), numeric(), matrix(1:6 + 0, 2), c(1, 2))) {
     x <- shm_array(if (is.null(dim(v))) length(v) else dim(v), fill = v)
