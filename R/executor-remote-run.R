@@ -15,7 +15,7 @@ new_executor.regatta_remote <- function(on, plan) {
     kind = "remote",
     advice = "`cluster_status()` tells what has become of the workers.",
     awaits = function() remote_awaits(run$pool),
-    start = function(workers, places) run$waiting <- c(run$waiting, workers),
+    start = function(workers, places) remote_begin(run, workers),
     poll = function(timeout) remote_poll(run, timeout),
     admit = function(worker, share) {
       run$workers[[worker]]$share <- share
@@ -187,15 +187,15 @@ remote_beats <- function(run) {
   }
 }
 
-# What is the same for all elements of a run.
-remote_job <- function(run) {
+# At once, though nobody may be free for long: what is sent is as it was at the time of the call.
+remote_begin <- function(run, workers) {
   if (is.null(run$job)) {
-    job <- job_of(run$plan)
-    bytes <- job_closure(job, run$plan$replay)$bytes
+    bytes <- job_closure(job_of(run$plan), run$plan$replay)$bytes
     run$packages <- bytes$packages
     run$job <- link_pack(bytes$body)
+    run$settings <- settings_take(whole = FALSE)
   }
-  run$job
+  run$waiting <- c(run$waiting, workers)
 }
 
 # FALSE if the worker has elements of another run, or a call of package parallel.
@@ -214,7 +214,7 @@ remote_give <- function(run, id, elements, tries) {
     run$told[[host$number]] <- host$life # before it is sent, so that the host is told of the end however this one is
     sent <- remote_send(run$pool, host, "RUN",
       token = run$token, n = run$plan$n, control = run$plan$control, limited = run$plan$limited,
-      share = worker$share, settings = settings_since(host$base, near = FALSE), job = remote_job(run),
+      share = worker$share, settings = settings_since(host$base, near = FALSE, run$settings), job = run$job,
       packages = run$packages, seed = run$plan$seed
     )
     if (!sent) {

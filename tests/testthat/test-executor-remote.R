@@ -360,6 +360,33 @@ test_that("runs, calls and streams on one cluster take turns", {
   expect_identical(par_lapply(1:2, identity, .on = cluster, .control = on_remote()), list(1L, 2L))
 })
 
+test_that("what waits for a worker sees variables and options as they were when it was called", {
+  cluster <- shared_cluster()
+  one <- cluster[1L]
+  flag <- withr::local_tempfile()
+  busy <- par_call({
+    while (!file.exists(flag)) Sys.sleep(0.01)
+    "busy"
+  }, .on = one, .control = on_remote())
+  k <- 1
+  f <- function() k
+  assign("rg_k", 1, globalenv())
+  withr::defer(rm("rg_k", envir = globalenv()))
+  withr::local_options(regatta.test_seen = 1)
+  seen <- function(i) c(k, f(), rg_k, getOption("regatta.test_seen"))
+  call <- par_call(c(k, f(), rg_k, getOption("regatta.test_seen")), .on = one, .control = on_remote())
+  stream <- par_stream(1:2, seen, .on = one, .control = on_remote())
+  k <- 2
+  f <- function() 2
+  assign("rg_k", 2, globalenv())
+  options(regatta.test_seen = 2)
+  file.create(flag)
+  expect_identical(par_value(busy), "busy")
+  expect_identical(par_value(call), c(1, 1, 1, 1))
+  expect_identical(list(par_next(stream), par_next(stream)), list(c(1, 1, 1, 1), c(1, 1, 1, 1)))
+  expect_identical(par_sapply(1, seen, .on = one, .control = on_remote()), matrix(2, 4L))
+})
+
 test_that("one who says nothing is turned away in time", {
   skip_without_crypto()
   skip_unless_linux()
