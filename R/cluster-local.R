@@ -23,6 +23,10 @@ check_packages <- function(packages) {
 }
 
 print.regatta_cluster <- function(x, ...) {
+  if (length(x) == 0L) {
+    cat("cluster of 0 workers\n")
+    return(invisible(x))
+  }
   state <- stand_state(x)
   numbers <- stand_numbers(x)
   size <- sprintf("cluster of %d worker%s", length(numbers), if (length(numbers) == 1L) "" else "s")

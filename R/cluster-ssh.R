@@ -10,7 +10,7 @@ cluster_ssh <- function(hosts, workers = 1, rscript = "Rscript", env = NULL, ssh
     abort_argument("hosts", hosts, "names of hosts, such as \"name\" or \"user@name\"")
   }
   if (!is.numeric(workers) || !length(workers) %in% c(1L, length(hosts)) || anyNA(workers) ||
-    any(workers < 1 | workers != round(workers))) {
+    any(workers < 1 | workers != round(workers) | workers > .Machine$integer.max)) {
     abort_argument("workers", workers, "positive whole numbers, one for all hosts or one for each")
   }
   rscript <- check_words(rscript, "rscript")

@@ -18,6 +18,9 @@ cluster_status <- function(cl = NULL, watch = FALSE, interval = 1, times = Inf, 
 # A function that looks: list(table, active: whether any worker has something to do, calls: a line for each call that
 # is known). It signals an error if there is nothing to look at, or nothing any more.
 status_look <- function(cl, call = rlang::caller_env()) {
+  if (inherits(cl, "regatta_cluster") && length(cl) == 0L) {
+    abort_argument("cl", cl, "a cluster of one worker or more", call = call)
+  }
   if (inherits(cl, "regatta_remote")) {
     return(function() remote_status(cl))
   }

@@ -19,6 +19,7 @@ sendData.regatta_remote_node <- function(node, data) {
   remote_step(pool)
   while (seat$open > 0) remote_pump(pool, 1)
   fresh <- seat$calls > 0 || !is.null(seat$value)
+  seat$asked <- NULL
   if (!seat_is_ready(seat)) abort_remote(node, NA, seat$host$reason)
   lost <- seat_has_lost(seat)
   if (fresh) {
@@ -29,6 +30,7 @@ sendData.regatta_remote_node <- function(node, data) {
   }
   seat$value <- NULL
   seat$holder <- NULL
+  seat$asked <- seat_pid(seat)
   bytes <- to_bytes(data)
   seat$since <- .Call(ffi_clock)
   seat$calls <- 1
@@ -81,10 +83,12 @@ remote_value <- function(pool, node, place) {
   list(value = unserialize(got$bytes))
 }
 
+# When it is told another process may have taken the place of the one that was asked.
 abort_remote <- function(node, place, reason) {
   seat <- node$pool$seats[[node$rank]]
-  host <- remote_name(seat$host)
-  signal_error(error_node_lost(node$rank, seat_pid(seat), host, place, reason, call_of_parallel()))
+  pid <- if (is.null(seat$asked)) seat_pid(seat) else seat$asked
+  if (is.na(place)) place <- node$rank
+  signal_error(error_node_lost(node$rank, pid, remote_name(seat$host), place, reason, call_of_parallel()))
 }
 
 remote_name <- function(host) if (is.null(host$facts)) host$name else host$facts$host
@@ -101,10 +105,15 @@ stopCluster.regatta_remote <- function(cl = NULL) {
 }
 
 format.regatta_remote <- function(x, ...) {
+  if (length(x) == 0L) {
+    return("<cluster of 0 nodes>")
+  }
   pool <- unclass(x)[[1L]]$pool
   hosts <- vapply(unclass(x), function(node) remote_name(pool$seats[[node$rank]]$host), "")
   counts <- table(factor(hosts, unique(hosts)))
-  sprintf("<cluster of %d nodes: %s>", length(hosts), paste(counts, "on", names(counts), collapse = ", "))
+  size <- sprintf("%d node%s", length(hosts), if (length(hosts) == 1L) "" else "s")
+  where <- paste(counts, "on", names(counts), collapse = ", ")
+  sprintf("<cluster of %s: %s%s>", size, where, if (remote_is_stopped(pool)) ", stopped" else "")
 }
 
 print.regatta_remote <- function(x, ...) {
@@ -123,9 +132,8 @@ print.regatta_remote_node <- function(x, ...) {
 remote_silent_seconds <- 4
 
 remote_status <- function(cl) {
-  pool <- unclass(cl)[[1L]]$pool
-  check_owner(pool$pid, remote_pointer(pool))
-  if (!remote_is_stopped(pool)) remote_step(pool)
+  pool <- remote_of(unclass(cl)[[1L]])
+  remote_step(pool)
   heard <- vapply(pool$hosts, remote_heard, 0)
   talks <- heard < remote_silent_seconds & vapply(pool$hosts, function(host) host$state == "ready", NA)
   looks <- vector("list", length(pool$hosts))
@@ -156,7 +164,7 @@ remote_status_of <- function(seat, look, heard) {
     "silent"
   } else if (busy) "busy" else "idle"
   data.frame(
-    host = remote_name(host), pid = seat_pid(seat), state = state,
+    host = remote_name(host), pid = if (state == "starting") NA_integer_ else seat_pid(seat), state = state,
     call = if (busy) seat$verb else NA_character_, element = of("element"), element_for = of("seconds"),
     busy_for = if (busy) .Call(ffi_clock) - seat$since else NA_real_,
     cpu = of("cpu"), memory = of("memory"), heard = heard,

@@ -36,7 +36,8 @@ launch_is_running <- function(launch) {
 
 launch_said <- function(launch) {
   lines <- tryCatch(suppressWarnings(readLines(launch$log)), error = function(e) character())
-  lines <- lines[nzchar(trimws(lines))]
+  # What R adds to an error would stand in the place of the error.
+  lines <- lines[nzchar(trimws(lines)) & !grepl("^(Calls: |Execution halted$)", lines)]
   if (length(lines) > 0L) paste0(launch$name, ": ", utils::tail(lines, 3L))
 }
 

@@ -402,6 +402,10 @@ remote_end_launch <- function(pool, launch) {
 # Launches all, and waits until all are ready, or `seconds` are over, or nobody is left who could come: the
 # cluster. An interrupt ends what was started.
 remote_start <- function(pool, seconds, min_workers, call) {
+  if (min_workers > length(pool$seats)) {
+    must <- sprintf("at most %d, which is how many workers there are to be", length(pool$seats))
+    abort_argument("min_workers", min_workers, must, call = call)
+  }
   is_done <- FALSE
   on.exit(if (!is_done) remote_stop(pool))
   remote_launch(pool, seq_along(pool$hosts))

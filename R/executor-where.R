@@ -77,14 +77,27 @@ check_nodes <- function(on, name, call) {
     "it has nodes that are `NULL`"
   } else if (again > 0L) {
     sprintf("its nodes %d and %d are the same", match(nodes[again], nodes), again)
+  } else if (is_patched(on, nodes)) {
+    "it is put together of nodes that belong to clusters of this package"
   }
   if (!is.null(wrong)) {
     message <- sprintf("the cluster in `%s` cannot be used: %s.", name, wrong)
-    advice <- "A part of a cluster, as in `cl[1:2]`, must be of nodes that it has, each of them once."
+    advice <- if (is_patched(on, nodes)) {
+      "Give each cluster a call of its own, or make one of all workers, as by `cluster_local(4)` or `cluster_ssh(hosts)`."
+    } else {
+      "A part of a cluster, as in `cl[1:2]`, must be of nodes that it has, each of them once."
+    }
     signal_error(new_error(
       "regatta_error_argument", message, argument = name, value = on, call = call, body = advice
     ))
   }
+}
+
+# Nodes of this package work for the cluster that they were made with, and its class says how.
+is_patched <- function(on, nodes) {
+  ours <- vapply(nodes, inherits, NA, c("regatta_node", "regatta_remote_node"))
+  home <- function(node) if (inherits(node, "regatta_node")) node$state else node$pool
+  any(ours) && !(all(ours) && inherits(on, "regatta_cluster") && length(unique(lapply(nodes, home))) == 1L)
 }
 
 # Names under which other packages have the place.

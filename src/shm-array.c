@@ -145,9 +145,13 @@ static SEXP same_elements(SEXP x, const place *at) {
 SEXP ffi_shm_array_plain(SEXP x) {
   place at = place_of(x);
   SEXP plain = PROTECT(same_elements(x, &at));
-  Rf_setAttrib(plain, R_DimSymbol, Rf_getAttrib(x, R_DimSymbol));
-  Rf_setAttrib(plain, R_DimNamesSymbol, Rf_getAttrib(x, R_DimNamesSymbol));
-  Rf_setAttrib(plain, R_NamesSymbol, Rf_getAttrib(x, R_NamesSymbol));
+  SEXP dim = Rf_getAttrib(x, R_DimSymbol);
+  if (dim == R_NilValue) {
+    Rf_setAttrib(plain, R_NamesSymbol, Rf_getAttrib(x, R_NamesSymbol));
+  } else { /* of an array of one dimension R takes the names of that for its names */
+    Rf_setAttrib(plain, R_DimSymbol, dim);
+    Rf_setAttrib(plain, R_DimNamesSymbol, Rf_getAttrib(x, R_DimNamesSymbol));
+  }
   UNPROTECT(1);
   return plain;
 }

@@ -66,6 +66,9 @@ remote_rscript <- function() c(file.path(R.home("bin"), "Rscript"), "--vanilla")
 
 # Its processes have gone when this returns.
 stop_remote <- function(cluster) {
+  if (regatta:::remote_is_stopped(pool_of(cluster))) {
+    return(invisible())
+  }
   pids <- c(cluster_status(cluster)$pid, agent_pids(cluster))
   parallel::stopCluster(cluster)
   wait_until(function() !any(vapply(pids, is_running, NA)), what = "the end of the workers")

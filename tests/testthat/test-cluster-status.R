@@ -193,6 +193,7 @@ test_that("arguments are checked", {
   argument <- function(code) expect_error(code, class = "regatta_error_argument")$argument
   expect_identical(argument(cluster_status("1")), "cl")
   expect_identical(argument(cluster_status(0)), "cl")
+  expect_identical(argument(cluster_status(structure(list(), class = c("regatta_cluster", "cluster")))), "cl")
   expect_identical(argument(cluster_status(watch = NA)), "watch")
   expect_identical(argument(cluster_status(interval = 0)), "interval")
   expect_identical(argument(cluster_status(interval = Inf)), "interval")

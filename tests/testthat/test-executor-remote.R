@@ -522,6 +522,19 @@ test_that("a host that is cut off is noticed at both ends", {
   expect_error(parallel::clusterCall(cluster, Sys.getpid), class = "regatta_error_socket")
 })
 
+test_that("a worker that is lost at a call is named, and a cluster that was stopped is told as that", {
+  cluster <- local_shell_cluster(1)
+  pid <- cluster_status(cluster)$pid
+  expect_identical(format(cluster), sprintf("<cluster of 1 node: 1 on %s>", Sys.info()[["nodename"]]))
+  lost <- expect_error(parallel::clusterCall(cluster, function() quit("no")), class = "regatta_error_socket")
+  expect_identical(lost$pid, pid)
+  expect_identical(lost$node, 1L)
+  parallel::stopCluster(cluster)
+  expect_error(cluster_status(cluster), class = "regatta_error_stopped")
+  expect_match(format(cluster), ", stopped>$")
+  expect_identical(format(cluster[0L]), "<cluster of 0 nodes>")
+})
+
 test_that("what fails to start says why", {
   skip_without_crypto()
   bad <- function(...) cluster_ssh("host", tunnel = FALSE, address = "127.0.0.1", timeout = 20, ...)
@@ -531,6 +544,11 @@ test_that("what fails to start says why", {
   expect_match(conditionMessage(error), "host: no way to host")
   error <- expect_error(bad(ssh = shell_script(), rscript = "/no/Rscript"), class = "regatta_error_start")
   expect_match(conditionMessage(error), "not found")
+  withr::local_envvar(R_LIBS = "", R_LIBS_USER = "", R_LIBS_SITE = "")
+  if (!nzchar(system.file(package = "regatta", lib.loc = .Library))) {
+    error <- expect_error(bad(ssh = shell_script()), class = "regatta_error_start")
+    expect_match(conditionMessage(error), "there is no package called .regatta")
+  }
   argument <- function(code) expect_error(code, class = "regatta_error_argument")$argument
   expect_identical(argument(cluster_ssh("-oProxyCommand=x")), "hosts")
   expect_identical(argument(cluster_ssh("a", workers = 1:2)), "workers")
@@ -538,6 +556,8 @@ test_that("what fails to start says why", {
   expect_identical(argument(cluster_ssh("a", address = "x")), "address")
   expect_identical(argument(cluster_ssh("a", env = "x")), "env")
   expect_identical(argument(cluster_ssh("a", deadline = 1)), "deadline")
+  expect_identical(argument(cluster_ssh("a", workers = Inf)), "workers")
+  expect_identical(argument(cluster_ssh(c("a", "b"), workers = 1:2, min_workers = 4)), "min_workers")
   expect_identical(argument(cluster_status("x")), "cl")
 })
 

@@ -123,6 +123,27 @@ test_that("what is no place to run is refused in words, and an option by its nam
   })
 })
 
+test_that("nodes of this package under other classes, or of several clusters, are refused", {
+  withr::local_preserve_seed()
+  one <- cluster_local(1L)
+  other <- cluster_local(1L)
+  withr::defer(for (cl in list(one, other)) parallel::stopCluster(cl))
+  foreign <- structure(list(NULL), class = "node")
+  for (nodes in list(c(one, other), unclass(one), c(unclass(one), list(foreign)))) {
+    for (class in list(class(one), c("SOCKcluster", "cluster"))) {
+      if (identical(nodes, unclass(one)) && identical(class, class(one))) next
+      joined <- structure(nodes, class = class)
+      for (call in list(
+        function() par_lapply(1:3, identity, .on = joined), function() par_call(1, .on = joined),
+        function() par_stream(1:3, identity, .on = joined)
+      )) {
+        expect_error(call(), "put together of nodes", class = "regatta_error_argument")
+      }
+    }
+  }
+  expect_identical(par_lapply(1:2, identity, .on = one), list(1L, 2L))
+})
+
 test_that("nothing is left behind", {
   end_servers()
   expect_no_detritus(detritus)

@@ -143,6 +143,9 @@ test_that("the column of an array of one dimension has the name of the argument"
   for (names in list(NULL, list(letters[1:3]), list(level = letters[1:3]))) {
     x <- shm_array(3, "integer", fill = 3:1, dimnames = names)
     y <- x
+    expect_identical(dimnames(x[]), names)
+    expect_identical(dimnames(shm_copy(x)), names)
+    expect_identical(dimnames(x + 1L), names)
     v <- x[]
     if (is.null(dim(v))) dim(v) <- 3L
     w <- v
