@@ -248,12 +248,11 @@ article <- function(word) {
   if (grepl("^[aeiou]", word)) "an" else "a"
 }
 
-# A string that cannot be converted is escaped first: nchar() would fail on it.
+# A string that cannot be converted, escaped: nchar() and others would fail on it.
+convertible <- function(x) if (!validEnc(x) || Encoding(x) == "bytes") encodeString(x) else x
+
 shorten <- function(x, width) {
-  if (!validEnc(x) || Encoding(x) == "bytes") {
-    x <- encodeString(x)
-  }
-  x <- sub("\n.*", "...", enc2utf8(x))
+  x <- sub("\n.*", "...", enc2utf8(convertible(x)))
   if (nchar(x) <= width) x else paste0(substr(x, 1L, width - 3L), "...")
 }
 

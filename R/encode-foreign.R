@@ -101,10 +101,6 @@ foreign_environment <- function(x, path, look, depth) {
 }
 
 format_name <- function(name) {
-  # What is no text where the session is has no syntax there.
-  if (!is.na(name) && (!validEnc(name) || Encoding(name) == "bytes")) {
-    Encoding(name) <- "bytes"
-    return(sprintf("`%s`", encodeString(name)))
-  }
+  name <- convertible(name)
   if (isTRUE(make.names(name) == name)) name else sprintf("`%s`", name)
 }

@@ -19,7 +19,7 @@ sendData.regatta_remote_node <- function(node, data) {
   remote_step(pool)
   while (seat$open > 0) remote_pump(pool, 1)
   fresh <- seat$calls > 0 || !is.null(seat$value)
-  seat$asked <- NULL
+  seat$asked <- seat_pid(seat)
   if (!seat_is_ready(seat)) abort_remote(node, NA, seat$host$reason)
   lost <- seat_has_lost(seat)
   if (fresh) {
@@ -30,7 +30,6 @@ sendData.regatta_remote_node <- function(node, data) {
   }
   seat$value <- NULL
   seat$holder <- NULL
-  seat$asked <- seat_pid(seat)
   bytes <- to_bytes(data)
   seat$since <- .Call(ffi_clock)
   seat$calls <- 1

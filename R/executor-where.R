@@ -71,6 +71,7 @@ is_place <- function(on) {
 check_nodes <- function(on, name, call) {
   nodes <- unclass(on)
   again <- anyDuplicated(nodes)
+  advice <- "A part of a cluster, as in `cl[1:2]`, must be of nodes that it has, each of them once."
   wrong <- if (length(nodes) == 0L) {
     "it has no node"
   } else if (any(vapply(nodes, is.null, NA))) {
@@ -78,15 +79,14 @@ check_nodes <- function(on, name, call) {
   } else if (again > 0L) {
     sprintf("its nodes %d and %d are the same", match(nodes[again], nodes), again)
   } else if (is_patched(on, nodes)) {
+    advice <- paste(
+      "Give each cluster a call of its own, or make one of all workers, as by `cluster_local(4)` or",
+      "`cluster_ssh(hosts)`."
+    )
     "it is put together of nodes that belong to clusters of this package"
   }
   if (!is.null(wrong)) {
     message <- sprintf("the cluster in `%s` cannot be used: %s.", name, wrong)
-    advice <- if (is_patched(on, nodes)) {
-      "Give each cluster a call of its own, or make one of all workers, as by `cluster_local(4)` or `cluster_ssh(hosts)`."
-    } else {
-      "A part of a cluster, as in `cl[1:2]`, must be of nodes that it has, each of them once."
-    }
     signal_error(new_error(
       "regatta_error_argument", message, argument = name, value = on, call = call, body = advice
     ))

@@ -146,6 +146,18 @@ signal_group <- function(pid, signal, times = 1L, gap = 0) {
   system(paste(rep(one, times), collapse = sprintf("; sleep %s; ", gap)), ignore.stderr = TRUE)
 }
 
+# A signal to a process as soon as this session waits for something, which it does not before it is asked to.
+signal_when_waiting <- function(pid, signal, frame = parent.frame()) {
+  begun <- file.path(withr::local_tempdir(.local_envir = frame), "begun")
+  # If the session ends meanwhile nobody waits for it.
+  waits <- sprintf("[ ! -e /proc/%1$d ] || grep -q '^State:.S' /proc/%1$d/status", Sys.getpid())
+  system(sprintf(
+    "(until [ -e %s ]; do sleep 0.05; done; sleep 0.3; until %s; do sleep 0.05; done; kill -%s %d) &",
+    shQuote(begun), waits, signal, pid
+  ))
+  file.create(begun)
+}
+
 is_running <- function(pid) {
   stat <- proc_line(pid)
   nzchar(stat) && !grepl("\\) [ZX] ", stat)

@@ -500,8 +500,7 @@ test_that("the end of a worker in the middle of a reply, or of a call, is told a
   pid <- cluster_status(cluster)$pid
   tools::pskill(pid, tools::SIGSTOP)
   wait_until(process_state(pid) == "T")
-  waits <- sprintf("grep -q '^State:.S' /proc/%d/status", Sys.getpid())
-  system(sprintf("(sleep 0.3; until %s; do sleep 0.05; done; kill -KILL %d) &", waits, pid))
+  signal_when_waiting(pid, "KILL")
   expect_error(parallel::clusterCall(cluster, length, raw(2^25)), class = "regatta_error_node")
   expect_true(file.exists(lasting))
   unlink(lasting)

@@ -411,13 +411,7 @@ test_that("a node that has half a message of parallel's is out of service", {
   expect_identical(par_lapply(1:2, identity, .on = cl, .control = on_cluster()), as.list(1:2))
   pid <- parallel::clusterCall(cl, Sys.getpid)[[1L]]
   tools::pskill(pid, tools::SIGSTOP)
-  begun <- flag_file()
-  waits <- sprintf("grep -q '^State:.S' /proc/%d/status", Sys.getpid())
-  system(sprintf(
-    "(until [ -e %s ]; do sleep 0.05; done; sleep 0.3; until %s; do sleep 0.05; done; kill -INT %d) &",
-    shQuote(begun), waits, Sys.getpid()
-  ))
-  file.create(begun)
+  signal_when_waiting(Sys.getpid(), "INT")
   expect_identical(outcome(parallel::clusterCall(cl[1L], length, raw(2^26))), "interrupted")
   tools::pskill(pid, tools::SIGCONT)
   expect_warning(
