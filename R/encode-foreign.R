@@ -102,5 +102,5 @@ foreign_environment <- function(x, path, look, depth) {
 
 format_name <- function(name) {
   name <- convertible(name)
-  if (isTRUE(make.names(name) == name)) name else sprintf("`%s`", name)
+  if (make.names(name) == name) name else sprintf("`%s`", name)
 }

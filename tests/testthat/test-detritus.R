@@ -1,4 +1,5 @@
-# The check that ends every test file, checked itself: each kind of detritus is made and found.
+# What the tests rest on, tested itself: the check that ends every file, of which each kind of detritus is made and
+# found, and the count of what has failed.
 
 snapshot_here <- detritus_snapshot()
 
@@ -85,6 +86,25 @@ test_that("changed options, variables, folders, streams and devices are found", 
     found_after(withr::local_pdf(withr::local_tempfile(fileext = ".pdf"))),
     "^graphics device", all = FALSE
   )
+})
+
+test_that("an error after which something else comes in its test counts as failed", {
+  report <- new.env()
+  source(testthat::test_path("report-results.R"), local = report)
+  folder <- withr::local_tempdir()
+  writeLines(c(
+    "test_that('it fails', {",
+    "  on.exit(warning('late'))",
+    "  stop('early')",
+    "})",
+    "test_that('it does not', expect_true(TRUE))",
+    "test_that('it fails twice', {",
+    "  expect_true(FALSE)",
+    "  expect_true(FALSE)",
+    "})"
+  ), file.path(folder, "test-one.R"))
+  results <- testthat::test_dir(folder, reporter = "silent", stop_on_failure = FALSE, load_package = "none")
+  expect_identical(as.list(report$write_report(results, "")), list(passed = 1L, failed = 3L, skipped = 0L))
 })
 
 test_that("nothing is left behind", {

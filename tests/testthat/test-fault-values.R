@@ -132,8 +132,8 @@ test_that("a pointer inside a value is told with the place where it stands", {
     "value$con (a connection)" = lazy,
     "value$odd (an external pointer)" = structure(inside("odd", pointer), class = c("odd", "error", "condition")),
     "attr(value, \"problems\")" = structure(list(x = 1:3), problems = pointer, class = "data.frame"),
-    "value$`caf\\xe9`" = stats::setNames(list(pointer), "caf\xe9"), # no text where that is UTF-8
-    "value$`NA`" = stats::setNames(list(pointer), NA)
+    "value$`caf\\xe9`$p" = stats::setNames(list(inside("p", pointer)), "caf\xe9"), # no text where that is UTF-8
+    "value[[1]]$p" = stats::setNames(list(inside("p", pointer)), NA)
   )
   for (place in names(places)) {
     value <- places[[place]]
