@@ -21,7 +21,7 @@ the$wires <- new.env(parent = emptyenv()) # what is known of the nodes of cluste
 the$reading <- FALSE # whether a message of one is being read
 the$abandoned <- list() # runs on clusters that nobody has any more and that are to be stopped
 the$abandoned_remote <- list() # the same of other hosts
-the$places <- character() # classes of which it is known that there is an executor for them
+the$places <- "regatta_session" # classes of which it is known that there is an executor for them
 the$delayedarray <- NULL # the environment of the methods for that package
 the$h5_caches <- new.env(parent = emptyenv()) # caches of matrices in files, by their id
 

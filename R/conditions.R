@@ -140,14 +140,17 @@ error_death <- function(index, name = NULL, pid = NA_integer_, try = 1L,
     death_oom(signal, oom, oom_kills)
   )
   title <- if (gave_up) "What kept it from going on:" else "It was in:"
-  where <- if (length(backtrace) > 0L) c(title, paste0("  ", utils::head(backtrace, 30L)))
   new_error(
     "regatta_error_death", paste0(paste(facts, collapse = "; "), "."),
     index = as.integer(index), name = name, pid = as.integer(pid), try = as.integer(try),
     signal = as.integer(signal), signal_name = signal_name(signal), status = as.integer(status),
     peak_memory = as.double(peak_memory), oom = oom, backtrace = backtrace,
-    body = c(death_advice(signal, status, oom, try, gave_up), where), call = call
+    body = c(death_advice(signal, status, oom, try, gave_up), format_crash(title, backtrace)), call = call
   )
+}
+
+format_crash <- function(title, calls) {
+  if (length(calls) > 0L) c(title, paste0("  ", utils::head(calls, 30L)))
 }
 
 # A worker that cannot go on ends with this status, and has said why: rg_fork_worker_run(). Code of an element may
@@ -339,8 +342,20 @@ error_h5_missing <- function(call = NULL) {
   )
 }
 
-# `reason` is the system's own text, as of strerror().
-error_start <- function(workers, reason, advice = NULL, call = NULL) {
+error_stack <- function(cnd, call = NULL) {
+  new_error(
+    "regatta_error_stack",
+    sprintf("the session has no stack left to take what its workers have sent: %s.", conditionMessage(cnd)),
+    body = paste(
+      "A call or a pairlist takes a level of it for each of its elements: return it as a list, `as.list(x)`, or begin R",
+      "with a larger stack (`ulimit -s`)."
+    ),
+    parent = cnd, call = call
+  )
+}
+
+# `reason` is the system's own text, as of strerror(); `calls`, those in which a worker has crashed.
+error_start <- function(workers, reason, advice = NULL, calls = character(), call = NULL) {
   message <- sprintf("cannot start any of %d workers: %s.", as.integer(workers), reason)
   advice <- if (is.null(advice)) {
     "Look at `regatta_info()` for the limits of processes, open files and memory."
@@ -349,7 +364,7 @@ error_start <- function(workers, reason, advice = NULL, call = NULL) {
   }
   new_error(
     "regatta_error_start", paste(message, advice),
-    workers = as.integer(workers), reason = reason, call = call
+    workers = as.integer(workers), reason = reason, body = format_crash("It was in:", calls), call = call
   )
 }
 

@@ -80,15 +80,19 @@ take_death <- function(run, event, row, index) {
 count_idle_death <- function(run, event, row) {
   run$idle_deaths <- run$idle_deaths + 1L
   if (run$idle_deaths > 2L * run$places + 2L) {
-    exit <- if (!has_given_up(event$status, event$backtrace)) format_exit(event$signal, event$status)
-    cause <- c(if (is.null(row$late)) exit else row$late, event$backtrace)
+    said <- has_given_up(event$status, event$backtrace)
+    exit <- if (said) event$backtrace else format_exit(event$signal, event$status)
     reason <- sprintf(
       "%d of them in a row ended before they began an element (%s)", run$idle_deaths,
-      paste(cause[nzchar(cause)], collapse = ": ")
+      if (is.null(row$late)) exit else row$late
     )
-    signal_error(error_start(run$places, reason, call = run$task$call))
+    calls <- if (!said) order_backtrace(strsplit(event$backtrace, "\n", fixed = TRUE)[[1L]])
+    signal_error(error_start(run$places, reason, idle_advice(event), calls, call = run$task$call))
   }
 }
+
+# One that crashes has found something to run: the limits of the machine are not the reason.
+idle_advice <- function(event) if (nzchar(event$backtrace)) "Look at what the code needs."
 
 death_error <- function(run, event, row) {
   host <- worker_host(row)

@@ -120,10 +120,14 @@ run_guard <- function(run, code) {
       run_close(run)
     }
   })
-  value <- withCallingHandlers(run$executor$guard(code), error = function(e) failure <<- e)
+  value <- withCallingHandlers(run_within(run, code), error = function(e) failure <<- e)
   checkpoint_settle(run)
   ended <- TRUE
   value
+}
+
+run_within <- function(run, code) {
+  tryCatch(run$executor$guard(code), CStackOverflowError = function(e) signal_error(error_stack(e, run$task$call)))
 }
 
 # `asked`: the function of the user that would drive it.
@@ -138,7 +142,7 @@ run_on <- function(task, on, control, seed, attempt = NULL) {
   if (!is.null(attempt)) attempt$run <- run
   on.exit(run_close(run))
   run_wait(run, {
-    run$executor$guard({
+    run_within(run, {
       run_start(run)
       run_drive(run)
     })

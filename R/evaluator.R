@@ -121,11 +121,12 @@ evaluate_on <- function(loop) {
   TRUE
 }
 
-# Called from C when a worker crashes: the user's calls, innermost last.
+# Called from C when a worker crashes: the user's calls, innermost last; all where no element runs, as while a package is
+# loaded.
 crash_calls <- function() {
   calls <- as.list(sys.calls())
   last <- length(calls) - 1L
-  first <- min(evaluator$depth + 1L, last + 1L)
-  shown <- utils::tail(calls[seq_len(last) >= first], 20L)
+  of_element <- seq_len(last) > min(evaluator$depth, last)
+  shown <- utils::tail(calls[if (any(of_element)) which(of_element) else seq_len(last)], 20L)
   vapply(shown, function(call) deparse(call, nlines = 1L)[[1L]], "")
 }

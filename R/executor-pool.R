@@ -137,7 +137,7 @@ pool_look <- function(event, state, plan) {
       "starts another"
     ), log = now$log))
   }
-  if (length(event$index) == 0L && nzchar(event$backtrace)) {
+  if (length(event$index) == 0L && has_given_up(event$status, event$backtrace)) {
     signal_error(error_start(plan$workers, event$backtrace, "Look at what the code needs."))
   }
 }

@@ -137,7 +137,8 @@ future_frame <- function(future, inherit) {
     frame$data <- future_fun("getFutureData")(future, mc.cores = 1L)
     frame$evaluate <- future_evaluate
   } else {
-    frame$expr <- future_expression(future)
+    frame$expr <- future$expr
+    frame$inside <- future_expression(future)
     frame$globals <- future$globals
     assign("here", if (inherit) future$envir, envir = frame)
     frame$evaluate <- future_evaluate_expression
@@ -145,7 +146,7 @@ future_frame <- function(future, inherit) {
   frame
 }
 
-future_code <- function() if (future_has_backends()) quote(evaluate(data)) else quote(evaluate(expr, globals, here))
+future_code <- function() if (future_has_backends()) quote(evaluate(data)) else quote(evaluate(expr, inside, globals, here))
 
 # What of the workspace is in the way of variables that it brings evalFuture() takes away by itself. It warns of
 # connections that the code leaves open: the one that stdin() opens in a worker, whoever asks for it, is there before.
@@ -154,14 +155,17 @@ future_evaluate <- function(data) {
   get("evalFuture", envir = asNamespace("future"))(data)
 }
 
-# Before `FutureBackend`. A worker that has the session has the variables around the code, too: `here`.
-future_evaluate_expression <- function(expr, globals, here) {
+# Before `FutureBackend`. `expr` is the user's code, in which the session has looked for what it uses; the code that is
+# evaluated is that `inside` of what future does around it. A worker that has the session has the variables around the
+# code, too: `here`.
+future_evaluate_expression <- function(expr, inside, globals, here) {
+  code <- body(inside)
   if (is.null(here)) {
-    return(with_assignable(names(globals), future_evaluate_among(expr, globals)))
+    return(with_assignable(names(globals), future_evaluate_among(code, globals)))
   }
   frame <- new.env(parent = here)
   get("assign_globals", envir = asNamespace("future"))(frame, globals = globals)
-  eval(expr, frame)
+  eval(code, frame)
 }
 
 future_evaluate_among <- function(expr, globals) {
@@ -170,6 +174,8 @@ future_evaluate_among <- function(expr, globals) {
   eval(expr, globalenv())
 }
 
+# A function of future, as its code is: there is nothing of the session in it but what is in the user's, and to look
+# through a thousand lines takes longer than most futures.
 future_expression <- function(future) {
   expr <- future$expr
   if (length(future$conditions) > 0L) {
@@ -177,7 +183,7 @@ future_expression <- function(future) {
     handlers <- stats::setNames(rep(list(future_tell), length(class)), class)
     expr <- as.call(c(list(quote(withCallingHandlers), expr), handlers))
   }
-  future::getExpression(future, expr = expr, mc.cores = 1L)
+  rlang::new_function(list(), future::getExpression(future, expr = expr, mc.cores = 1L), asNamespace("future"))
 }
 
 # Conditions that are not to wait for the end of a future.

@@ -201,6 +201,7 @@ lighten <- function(x, left, depth) {
     if (identical(parts[[1L]], quote(`function`))) {
       parts <- parts[1:3]
     }
+    if (length(parts) > max(1L, left$nodes)) parts <- c(parts[seq_len(max(1L, left$nodes))], quote(...))
     return(as.call(lighten_each(parts, left, depth - 1L)))
   }
   if (is.pairlist(x) && !is.null(x)) {

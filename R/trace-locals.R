@@ -98,13 +98,17 @@ dots_text <- function(env) {
   if (length(dots) == 0L) {
     return("<none>")
   }
-  text <- vapply(dots, function(x) format_call(light_call(x), 30L), "")
+  more <- max(0L, length(dots) - dots_shown)
+  text <- vapply(utils::head(dots, dots_shown), function(x) format_call(light_call(x), 30L), "")
   given <- names(text)
   if (!is.null(given)) {
     text <- ifelse(nzchar(given), paste(given, "=", text), text)
   }
-  paste(text, collapse = ", ")
+  paste(c(text, if (more > 0L) sprintf("and %d more", more)), collapse = ", ")
 }
+
+# Arguments of a frame. Its text is cut where a line ends; do.call() may have been given 1e5.
+dots_shown <- 50L
 
 value_text <- function(x) {
   sample <- value_sample(x)

@@ -235,19 +235,21 @@ static SEXP decode_strings(reader *in) {
   return x;
 }
 
-/* A list of millions of small objects takes seconds. */
-static void look_for_interrupt(reader *in) {
+/* A list of millions of small objects takes seconds. For each of a pairlist or a call R goes one level deeper, and does
+   not look at the stack: one of 40,000 arguments would end the session. */
+static void look_up(reader *in) {
   const int every = 1 << 18;
+  R_CheckStack();
   if (++in->pieces % every == 0) R_CheckUserInterrupt();
 }
 
 static int in_char(R_inpstream_t stream) {
-  look_for_interrupt(stream->data);
+  look_up(stream->data);
   return (unsigned char)take_byte(stream->data);
 }
 
 static void in_bytes(R_inpstream_t stream, void *to, int size) {
-  look_for_interrupt(stream->data);
+  look_up(stream->data);
   take(stream->data, to, (size_t)size);
 }
 

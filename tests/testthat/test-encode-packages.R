@@ -6,7 +6,7 @@ detritus <- detritus_snapshot()
 
 # Two versions of a package, each in a library of its own: functions that call one which is not exported and has the
 # name of one of R's.
-version_at <- function(version, says = version, lib = tempfile("lib-")) {
+version_at <- function(version, says = version, lib = tempfile("lib-"), on_load = "NULL") {
   at <- file.path(tempfile("src-"), "rgpkg")
   dir.create(lib, showWarnings = FALSE)
   dir.create(file.path(at, "R"), recursive = TRUE)
@@ -14,7 +14,8 @@ version_at <- function(version, says = version, lib = tempfile("lib-")) {
   writeLines(c("export(pub, make)", "S3method(format, rgclass)"), file.path(at, "NAMESPACE"))
   writeLines(c(
     sprintf("scale <- function(x) paste(\"%s\", x)", says), "pub <- function(i) scale(i)",
-    "make <- function(i) structure(list(i), class = \"rgclass\")", "format.rgclass <- function(x, ...) scale(x[[1L]])"
+    "make <- function(i) structure(list(i), class = \"rgclass\")", "format.rgclass <- function(x, ...) scale(x[[1L]])",
+    sprintf(".onLoad <- function(...) %s", on_load)
   ), file.path(at, "R", "code.R"))
   out <- system2(file.path(R.home("bin"), "R"),
     c("CMD", "INSTALL", "--no-docs", "--no-test-load", "--no-byte-compile", "-l", shQuote(lib), at),
@@ -130,6 +131,27 @@ test_that("a package that a worker does not find is an error, or a warning where
   expect_warning(got <- map(1:2, in_workspace(function(i) rgpkg::pub(i)), on = pool),
     "use version 1.0 of package rgpkg as it is installed", class = "regatta_warning_package")
   expect_identical(got, c("1.0 1", "1.0 2"))
+})
+
+test_that("a worker that a signal ends while it loads a package costs nothing else; if all are ended that is told", {
+  once <- withr::local_tempfile()
+  always <- withr::local_tempfile()
+  made <- version_at("1.0", on_load = sprintf(
+    "if (file.exists(%s) || suppressWarnings(file.remove(%s))) tools::pskill(Sys.getpid(), 11L)",
+    deparse(always), deparse(once)
+  ))
+  withr::defer(unlink(c(made$lib, dirname(made$source)), recursive = TRUE))
+  loadNamespace("rgpkg", lib.loc = made$lib)
+  withr::defer(unloadNamespace("rgpkg"))
+  pool <- local_pool(2L)
+  file.create(once)
+  expect_identical(map(1:4, in_workspace(function(i) rgpkg::pub(i)), on = pool), paste("1.0", 1:4))
+  expect_false(file.exists(once))
+  file.create(always)
+  expect_error(
+    map(1:4, in_workspace(function(i) rgpkg::pub(i)), on = local_pool(2L)),
+    "in a row ended before they began an element .signal 11 .SIGSEGV.*what the code needs.*R calls, innermost last", class = "regatta_error_start"
+  )
 })
 
 test_that("a worker that would find another version first has the one of the session's library", {

@@ -30,6 +30,46 @@ test_that("a result over 2 GiB, with more than 2^31 elements, is right", {
   expect_identical(got$other, "small")
 })
 
+# R's unserialize() goes one level deeper for each argument of a call, and does not look whether there is any stack left.
+test_that("calls of very many arguments end nobody: errors and warnings come with short ones, a value is an error", {
+  got <- fault_run(function() {
+    many <- as.list(seq_len(1e5))
+    control <- par_control(workers = 2L, progress = FALSE, errors = "collect")
+    fail <- function(...) stop("after all")
+    warn <- function(...) warning("not quite")
+    errors <- suppressWarnings(par_lapply(1:2, function(i) do.call(fail, many), .control = control))
+    warned <- list()
+    values <- withCallingHandlers(
+      par_lapply(1:2, function(i) do.call(warn, many), .control = control),
+      warning = function(w) {
+        warned <<- c(warned, list(w))
+        invokeRestart("muffleWarning")
+      }
+    )
+    class_of_value <- function(on, control) {
+      class(tryCatch(par_lapply(1:2, function(i) as.pairlist(many), .on = on, .control = control), error = identity))
+    }
+    cl <- parallel::makePSOCKcluster(1L)
+    on.exit(parallel::stopCluster(cl))
+    list(
+      errors = vapply(errors, function(e) conditionMessage(e$parent), ""),
+      arguments = max(lengths(lapply(errors, function(e) conditionCall(e$parent)))),
+      warned = vapply(warned, conditionMessage, ""), values = values,
+      too_deep = class_of_value(NULL, control)[[1L]],
+      too_deep_on_node = class_of_value(cl, par_control(errors = "collect", progress = FALSE))[[1L]],
+      after = par_lapply(1:2, identity, .control = control)
+    )
+  })$value
+  expect_identical(got$errors, rep("after all", 2))
+  expect_lt(got$arguments, 1000)
+  expect_length(got$warned, 2L)
+  expect_match(got$warned, "not quite", all = TRUE)
+  expect_identical(got$values, list("not quite", "not quite"))
+  expect_identical(got$too_deep, "regatta_error_stack")
+  expect_identical(got$too_deep_on_node, "regatta_error_stack")
+  expect_identical(got$after, list(1L, 2L))
+})
+
 test_that("a result that is not a value outside its process is an error that says so", {
   connection <- textConnection("text")
   on.exit(close(connection))

@@ -43,6 +43,25 @@ test_that("without a worker a map is an error, or runs here with the same values
   }
 })
 
+test_that("without a free descriptor it runs here, too", {
+  skip_unless_command("prlimit")
+  skip_unless_linux()
+  got <- fault_run(function() {
+    system2("prlimit", c("--nofile=64:64", "--pid", Sys.getpid()))
+    taken <- list()
+    repeat {
+      one <- suppressWarnings(tryCatch(file("/dev/null", "r"), error = function(e) NULL))
+      if (is.null(one)) break
+      taken <- c(taken, list(one))
+    }
+    control <- par_control(workers = 2L, progress = FALSE, no_workers = "here")
+    value <- suppressWarnings(tryCatch(par_lapply(1:3, function(i) i, .control = control), error = conditionMessage))
+    for (one in taken) close(one)
+    value
+  })$value
+  expect_identical(got, list(1L, 2L, 3L))
+})
+
 test_that("the session's random numbers move as with workers", {
   withr::local_preserve_seed()
   draw <- function(i) runif(1)

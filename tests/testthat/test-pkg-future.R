@@ -44,6 +44,18 @@ test_that("futures run in workers and have values, output and conditions", {
   expect_error(value(future(stop("over there"))), "over there", class = "simpleError")
 })
 
+test_that("what future does around the user's code is not looked through for variables", {
+  longest <- 0L
+  look <- function(x) longest <<- max(longest, length(all.names(if (is.function(x)) body(x) else x)))
+  suppressMessages(trace("globals_names", bquote(.(look)(x)), where = asNamespace("regatta"), print = FALSE))
+  withr::defer(suppressMessages(untrace("globals_names", where = asNamespace("regatta"))))
+  local_plan(regatta, .on = local_pool(2L))
+  factor <- 5
+  expect_identical(value(future(factor * 2)), 10)
+  expect_gt(longest, 0L)
+  expect_lt(longest, 100L)
+})
+
 test_that("code that asks for stdin() has left no connection open", {
   skip_if_not_installed("future", "1.40.0")
   local_plan(regatta, workers = 2)
