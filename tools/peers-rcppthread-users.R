@@ -44,14 +44,17 @@ field_names <- function(text) {
   trimws(sub("[(].*", "", strsplit(paste(text, collapse = ","), ",")[[1L]]))
 }
 
+# One that was built here before is there for those that need it.
+is_there <- function(name) nzchar(system.file(package = name, lib.loc = c(own, .libPaths())))
+
 # What has to be there to build it; what is missing and can be had is installed.
 missing_needs <- function(record) {
   fields <- record[1L, intersect(colnames(record), c("Depends", "Imports", "LinkingTo"))]
   needs <- setdiff(field_names(fields[!is.na(fields)]), c("R", "", "RcppThread"))
-  missing <- Filter(function(need) !nzchar(system.file(package = need)), needs)
+  missing <- Filter(Negate(is_there), needs)
   if (length(missing) > 0L && nzchar(Sys.getenv("PEERS_INSTALL"))) {
     suppressWarnings(utils::install.packages(missing, needed, quiet = TRUE))
-    missing <- Filter(function(need) !nzchar(system.file(package = need)), missing)
+    missing <- Filter(Negate(is_there), missing)
   }
   missing
 }
@@ -71,9 +74,11 @@ redirect <- function(package) {
     record[1L, "Imports"] <- paste(imports, collapse = ",")
   }
   write.dcf(record[, nzchar(record[1L, ]), drop = FALSE], path)
-  # An import of the namespace is there for the headers' sake.
+  # An import of the namespace is there for the headers' sake, or for a function that R has as well.
   path <- file.path(folder, "NAMESPACE")
-  writeLines(grep("import(From)?\\(\"?RcppThread", readLines(path), value = TRUE, invert = TRUE), path)
+  lines <- readLines(path)
+  lines <- sub("importFrom\\(RcppThread, *detectCores\\)", "importFrom(parallel, detectCores)", lines)
+  writeLines(grep("import(From)?\\(\"?RcppThread", lines, value = TRUE, invert = TRUE), path)
   # What CRAN builds with by default since R 4.3.
   makevars <- file.path(folder, "src", "Makevars")
   lines <- if (file.exists(makevars)) readLines(makevars, warn = FALSE)
