@@ -98,7 +98,7 @@ tell_tests <- function(package, got) {
   bad <- got$failed > 0L | got$error
   for (i in which(bad)) case(package, got$name[[i]], "failed")
   for (i in which(!bad & got$skipped)) case(package, got$name[[i]], "skipped")
-  case(package, sprintf("tests, %d expectations", sum(got$nb[!bad])), "passed")
+  case(package, sprintf("tests, %d expectations", sum(got$passed[!bad])), "passed")
 }
 
 run_tests <- function(package, folder) {
@@ -110,7 +110,7 @@ run_tests <- function(package, folder) {
       "options(warn = 1); library(testthat);",
       "r <- as.data.frame(test_dir('%s', package = '%s', load_package = 'installed',",
       "reporter = 'silent', stop_on_failure = FALSE));",
-      "saveRDS(r[c('file', 'test', 'nb', 'failed', 'skipped', 'error')], '%s')"),
+      "saveRDS(r[c('file', 'test', 'passed', 'failed', 'skipped', 'error')], '%s')"),
       tests, package, result)
     why <- run(rscript, c("--vanilla", "-e", shQuote(code)), log)
     if (!file.exists(result)) return(case(package, "tests", "failed", why))
