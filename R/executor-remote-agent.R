@@ -150,8 +150,12 @@ agent_do <- function(agent, message) {
     BEGIN = agent_begin(agent, message),
     RUN = agent_run(agent, message),
     GIVE = agent_give(agent, message),
-    INTERRUPT = agent_reach(agent, message, ffi_fork_pool_interrupt, message$element),
-    SIGNAL = agent_reach(agent, message, ffi_fork_pool_signal, message$number),
+    INTERRUPT = agent_reach(agent, message, function(pool) {
+      .Call(ffi_fork_pool_interrupt, pool, message$worker, message$element)
+    }),
+    SIGNAL = agent_reach(agent, message, function(pool) {
+      .Call(ffi_fork_pool_signal, pool, message$worker, message$number)
+    }),
     END = agent_end(agent, message$token),
     CALL = agent_call(agent, message),
     LOOK = agent_send(agent, "LOOK", workers = agent_workers(agent), at = message$at),
@@ -256,10 +260,10 @@ agent_leave <- function(agent, at) {
   agent$seats[at] <- list(NULL)
 }
 
-# Interrupts a worker or sends it a signal.
-agent_reach <- function(agent, message, entry, what) {
+# `act`, which interrupts a worker or sends it a signal, if the worker is still at what the message is about.
+agent_reach <- function(agent, message, act) {
   seat <- agent$seats[[message$seat]]
-  if (agent_is_at(seat, message)) .Call(entry, seat$pool, message$worker, what)
+  if (agent_is_at(seat, message)) act(seat$pool)
 }
 
 agent_end <- function(agent, token) {

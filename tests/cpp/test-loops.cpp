@@ -1,4 +1,5 @@
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <regatta/core.hpp>
 #include <set>
@@ -55,6 +56,15 @@ class Crowd {
   std::atomic<int> inside_, most_;
 };
 
+std::atomic<std::int64_t> taken{0};
+void take_int(int i) { taken.fetch_add(i); }
+
+// Two ways to be called, of which one takes the index as it is.
+struct Overloaded {
+  void operator()(std::size_t i) const { taken.fetch_add(static_cast<std::int64_t>(i)); }
+  void operator()(const char*) const { taken.fetch_add(1000); }
+};
+
 }  // namespace
 
 TEST(for_visits_each_index_once) {
@@ -97,6 +107,27 @@ TEST(for_takes_any_pair_of_bounds) {
   sum = 0;
   regatta::parallelFor(10, 5, [&](int) { ++sum; });
   CHECK(sum.load() == 0);
+}
+
+// That this compiles without a warning is half of the test.
+TEST(for_bodies_take_the_index_as_they_declare_it) {
+  const std::size_t n = 5;
+  const std::int64_t sum = 10;
+  const auto adds = [&](const std::function<void()>& loop) {
+    taken.store(0);
+    loop();
+    return taken.load() == sum;
+  };
+  CHECK(adds([&] { regatta::parallelFor(std::size_t(0), n, [](int i) { taken.fetch_add(i); }); }));
+  CHECK(adds([&] { regatta::parallelFor(std::size_t(0), n, [](const int& i) { taken.fetch_add(i); }); }));
+  CHECK(adds([&] { regatta::parallelFor(std::size_t(0), n, [](std::size_t& i) { take_int(static_cast<int>(i)); }); }));
+  CHECK(adds([&] { regatta::parallelFor(std::size_t(0), n, [](double i) { take_int(static_cast<int>(i)); }); }));
+  CHECK(adds([&] { regatta::parallelFor(0, 5, [](std::size_t i) { take_int(static_cast<int>(i)); }); }));
+  CHECK(adds([&] { regatta::parallelFor(std::size_t(0), n, take_int); }));
+  CHECK(adds([&] { regatta::parallelFor(std::size_t(0), n, Overloaded()); }));
+  int count = 0;
+  auto counts = [count](int i) mutable { taken.fetch_add(i + 0 * ++count); };
+  CHECK(adds([&] { regatta::parallelFor(std::size_t(0), n, counts); }));
 }
 
 TEST(for_indices_have_64_bits) {

@@ -51,7 +51,7 @@ folds <- split(1:32, rep(1:4, 8))
 expected <- list(
   squares = as.list((1:4)^2), roots = as.list(roots), bars = as.list(roots), tasks = as.list(roots),
   steps = as.list(roots), loop = roots, applied = roots, mapped = roots, looped = roots, futurized = as.list(roots),
-  crated = as.list(roots), blocks = 210L, replicates = c(100L, 1L), fit = TRUE,
+  crated = as.list(roots), total = sum(roots), blocks = 210L, replicates = c(100L, 1L), fit = TRUE,
   model = mean(vapply(split(1:150, rep(1:5, 30)), function(rows) {
     model <- lm(Sepal.Length ~ Petal.Length, iris[rows, ])
     sqrt(mean((iris$Sepal.Length - predict(model, iris))[-rows]^2))

@@ -17,16 +17,45 @@ using IndexOf = typename std::conditional<
     std::is_signed<Begin>::value == std::is_signed<End>::value,
     typename std::common_type<Begin, End>::type, std::int64_t>::type;
 
-// Users loop from 0 to a size() with a body that takes an int: that the index is converted is their
-// business, and no reason to warn here.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wsign-conversion"
+// The parameter of a function or of a lambda that takes one, void where overloads or a template leave it open.
+template <class Call>
+struct OnlyParameter {
+  using type = void;
+};
+template <class R, class A>
+struct OnlyParameter<R (*)(A)> {
+  using type = A;
+};
+template <class R, class C, class A>
+struct OnlyParameter<R (C::*)(A)> {
+  using type = A;
+};
+template <class R, class C, class A>
+struct OnlyParameter<R (C::*)(A) const> {
+  using type = A;
+};
+
+template <class F, class = void>
+struct ParameterOf : OnlyParameter<typename std::decay<F>::type> {};
+template <class F>
+struct ParameterOf<F, typename std::conditional<false, decltype(&F::operator()), void>::type>
+    : OnlyParameter<decltype(&F::operator())> {};
+
 template <class F, class Index>
-inline auto call_with(F& f, Index i) -> decltype(f(i)) {
-  return f(i);
+struct IndexFor {
+  using A = typename ParameterOf<F>::type;
+  using Value = typename std::decay<A>::type;
+  static constexpr bool written =
+      std::is_lvalue_reference<A>::value && !std::is_const<typename std::remove_reference<A>::type>::value;
+  using type = typename std::conditional<std::is_arithmetic<Value>::value && !written, Value, Index&>::type;
+};
+
+// Users loop from 0 to a size() with a body that takes an int: that the index is converted is their
+// business, and no reason for a compiler to warn of this header.
+template <class F, class Index>
+inline auto call_with(F& f, Index i) -> decltype(f(static_cast<typename IndexFor<F, Index>::type>(i))) {
+  return f(static_cast<typename IndexFor<F, Index>::type>(i));
 }
-#pragma GCC diagnostic pop
 
 // A loop over indices. With a step of more than one a unit is that many of them, which one thread
 // does at a stretch.
