@@ -23,7 +23,7 @@ agent_main <- function(line = agent_line()) {
       link_send(link, list(type = "JOIN", data = agent_facts()))
       agent_serve(link)
     },
-    interrupt = function(e) 1L, # by the thread of the link: the session is gone
+    interrupt = function(e) .Call(ffi_link_end_status), # by the thread of the link: the session is gone, or SIGTERM
     error = function(e) {
       message(conditionMessage(e))
       1L

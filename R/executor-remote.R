@@ -461,7 +461,7 @@ remote_stop <- function(pool) {
       host$state <- "gone"
     }
     remote_close(pool)
-    remote_forget(pool)
+    remote_end_launches(pool)
   }))
   linked <- Filter(function(host) !is.null(host$link), pool$hosts)
   for (host in linked) try(link_send(host$link, list(type = "DONE")), silent = TRUE)
@@ -475,9 +475,12 @@ remote_stop <- function(pool) {
 }
 
 # What has brought agents, or is to, ends.
-remote_forget <- function(pool) {
-  if (pool$pid == Sys.getpid()) {
-    for (launch in pool$launches) launch_end(launch)
-  }
+remote_end_launches <- function(pool) {
+  for (launch in pool$launches) launch_end(launch)
   pool$launches <- list()
+}
+
+# Nobody has it any more, or the session ends: agents that are killed with what has brought them leave their folders.
+remote_forget <- function(pool) {
+  if (pool$pid == Sys.getpid() && !remote_is_stopped(pool)) remote_stop(pool)
 }

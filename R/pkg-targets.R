@@ -59,14 +59,14 @@ controller_push <- function(state, name, command, data, globals, timeout) {
   invisible()
 }
 
-# In the worker. `data` is where the command is evaluated, `globals` are of the workspace until it is over.
+# In the worker. `data` is where the command is evaluated; `globals` go to the workspace, which is set back after each
+# call, see job_reset().
 controller_evaluate <- function(command, data, globals) {
   with_assignable(names(globals), controller_evaluate_among(command, data, as.list(globals)))
 }
 
 controller_evaluate_among <- function(command, data, globals) {
   list2env(globals, envir = globalenv())
-  on.exit(rm(list = names(globals), envir = globalenv()))
   eval(command, list2env(as.list(data), parent = globalenv()))
 }
 

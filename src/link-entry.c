@@ -279,3 +279,5 @@ SEXP ffi_link_end_with_session(SEXP folder) {
   rg_link_end_with_session(Rf_translateChar(STRING_ELT(folder, 0)));
   return R_NilValue;
 }
+
+SEXP ffi_link_end_status(void) { return Rf_ScalarInteger(rg_link_end_status()); }

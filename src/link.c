@@ -203,11 +203,24 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
   return 0;
 }
 
+/* As a scheduler asks a node that is no longer wanted, some time before it kills it. */
+static volatile sig_atomic_t is_terminated;
+
+static void on_term(int signal_number) {
+  (void)signal_number;
+  int saved = errno;
+  is_terminated = 1;
+  tell(all.wake[1]);
+  errno = saved;
+}
+
+int rg_link_end_status(void) { return is_terminated ? 128 + SIGTERM : 1; }
+
 /* R has not ended the process, as it computes, or is stuck. */
 static void end_process(void) {
   rg_process_end_children();
   nftw(all.folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-  rg_process_leave(1);
+  rg_process_leave(rg_link_end_status());
 }
 
 /* Whether a node still has a session; if not, the process is to end. */
@@ -217,6 +230,7 @@ static void mind_session(rg_link *link, int64_t now) {
   if (link->state == RG_LINK_OPEN && (double)link->silent > link->settings.silence * 1e9) {
     lose(link, RG_FRAME_ERROR, ETIMEDOUT);
   }
+  if (link->state == RG_LINK_OPEN && is_terminated) lose(link, RG_FRAME_ERROR, ECANCELED);
   if (link->state == RG_LINK_OPEN) return;
   if (!end_at) {
     end_at = now + grace_ns;
@@ -430,4 +444,6 @@ void rg_link_end_with_session(const char *folder) {
   all.r_thread = pthread_self();
   snprintf(all.folder, sizeof all.folder, "%s", folder);
   pthread_mutex_unlock(&all.lock);
+  struct sigaction action = {.sa_handler = on_term};
+  sigaction(SIGTERM, &action, NULL);
 }

@@ -125,17 +125,17 @@ fault_run <- function(fun, args = list(), ..., timeout = 120) {
   fault_value(fault_start(fun, args, ...), timeout)
 }
 
-# Processes, however related, whose environment at exec held `mark`. Zombies have none.
+# The environment that a process was given at exec, as "NAME=value". Zombies have none.
+environ_of <- function(pid) {
+  path <- file.path("/proc", pid, "environ")
+  bytes <- tryCatch(suppressWarnings(readBin(path, "raw", 262144L)), error = function(e) raw())
+  bytes[bytes == as.raw(0L)] <- as.raw(10L)
+  strsplit(rawToChar(bytes), "\n", fixed = TRUE)[[1L]]
+}
+
+# Processes, however related, whose environment at exec held `mark`.
 marked_pids <- function(mark) {
-  has_mark <- function(pid) {
-    path <- file.path("/proc", pid, "environ")
-    bytes <- tryCatch(
-      suppressWarnings(readBin(path, "raw", 262144L)),
-      error = function(e) raw()
-    )
-    bytes[bytes == as.raw(0L)] <- as.raw(10L)
-    mark %in% strsplit(rawToChar(bytes), "\n", fixed = TRUE)[[1L]]
-  }
+  has_mark <- function(pid) mark %in% environ_of(pid)
   pids <- list.files("/proc", pattern = "^[0-9]+$")
   as.integer(pids[vapply(pids, has_mark, NA)])
 }

@@ -103,6 +103,21 @@ test_that("from a login node an array of jobs brings the workers, or jobs of the
   wait_until(function() length(queue()) == 0L, 60, "the end of the jobs")
 })
 
+test_that("a session that ends without stopping its cluster leaves no folder of an agent", {
+  local_slurm()
+  folder <- withr::local_tempdir("agents-")
+  job <- function(rscript, env) {
+    cluster <- cluster_slurm(rscript = rscript, env = env, address = "127.0.0.1", timeout = 60)
+    kept <<- cluster
+    unlist(parallel::clusterCall(cluster, Sys.getpid))
+  }
+  pids <- fault_run(
+    job, list(rscript = remote_rscript(), env = remote_env(folder)), wrap = c("salloc", "-Q", "-N2", "-n2"), timeout = 120
+  )$value
+  wait_until(!any(vapply(pids, is_running, NA)) && length(list.files(folder)) == 0L, 60)
+  expect_length(pids, 2L)
+})
+
 test_that("hosts of an allocation have as many workers as tasks, and each one before any a second", {
   expect_identical(slurm_per_host("2(x3),1"), c(2L, 2L, 2L, 1L))
   expect_identical(slurm_workers(7L, c(2L, 2L, 2L, 1L)), c(2L, 2L, 2L, 1L))

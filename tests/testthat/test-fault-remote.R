@@ -129,6 +129,20 @@ test_that("an agent that is stopped is given up, and ends when it goes on, if it
   # That nothing is left is seen from outside, when all tests of this file have ended.
 })
 
+test_that("an agent that is asked to end takes its folder with it, and the signal is told", {
+  cluster <- local_shell_cluster(c(1, 1))
+  agent <- agent_pids(cluster)[[2L]]
+  worker <- cluster_status(cluster)$pid[[2L]]
+  folder <- sub("^TMPDIR=", "", grep("^TMPDIR=", environ_of(agent), value = TRUE))
+  before <- list.files(folder, "^Rtmp")
+  got <- map_with_fault(cluster, worker, function() tools::pskill(agent, tools::SIGTERM))
+  expect_identical(got, undisturbed())
+  wait_until(!is_running(agent) && !is_running(worker), 30)
+  # That of the agent that has taken its place may have come.
+  expect_length(intersect(list.files(folder, "^Rtmp"), before), length(before) - 1L)
+  expect_match(pool_of(cluster)$hosts[[2L]]$reason, "ended by signal 15")
+})
+
 test_that("the end of ssh costs what its host was at, and the host is started again", {
   ssh <- local_sshd()
   cluster <- cluster_ssh(
