@@ -347,8 +347,8 @@ error_stack <- function(cnd, call = NULL) {
     "regatta_error_stack",
     sprintf("the session has no stack left to take what its workers have sent: %s.", conditionMessage(cnd)),
     body = paste(
-      "A call or a pairlist takes a level of it for each of its elements: return it as a list, `as.list(x)`, or begin R",
-      "with a larger stack (`ulimit -s`)."
+      "Begin R with a larger stack, by `ulimit -s` before it is started. A call or a pairlist takes a level of it for each",
+      "of its elements: return such a one as a list, `as.list(x)`."
     ),
     parent = cnd, call = call
   )
