@@ -292,7 +292,6 @@ typedef struct {
 static void take(R_inpstream_t stream, void *to, int count) {
   source *from = stream->data;
   size_t size = (size_t)count;
-  R_CheckStack(); /* as in src/encode.c */
   if (size > from->size - from->at) {
     from->starved = 1;
     Rf_error("the message is not whole");
