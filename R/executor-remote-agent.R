@@ -180,7 +180,7 @@ agent_begin <- function(agent, message) {
   }
   agent$stand <- agent$state$stand
   agent$seats <- vector("list", n)
-  agent$calls <- rep(FALSE, n)
+  agent$calls <- rep(0, n) # of each worker the number of the call that it has to answer, 0: none
   agent$pids <- agent_pids(agent)
   agent_send(agent, "READY", pids = agent$pids, oom_kills = .Call(ffi_memory_oom_kills))
 }
@@ -290,11 +290,16 @@ agent_call <- function(agent, message) {
   if (!is.null(agent$seats[[at]])) agent_leave(agent, at)
   stand_ready(agent$state)
   if (message$fresh) .Call(ffi_fork_stand_replace, agent$stand, at)
+  agent$calls[[at]] <- message$number
   failed <- .Call(ffi_fork_stand_send, agent$stand, at, message$bytes)
-  agent$calls[[at]] <- failed == 0L
-  if (failed != 0L) {
-    agent_send(agent, "VALUE", seat = at, reason = .Call(ffi_system_message, failed))
-  }
+  if (failed != 0L) agent_answer(agent, at, NULL, .Call(ffi_system_message, failed))
+}
+
+# `bytes` NULL: there will be no answer, for a `reason`.
+agent_answer <- function(agent, at, bytes, reason = "its process has ended") {
+  number <- agent$calls[[at]]
+  agent$calls[[at]] <- 0
+  agent_send(agent, "VALUE", seat = at, number = number, bytes = bytes, reason = reason, pids = agent_pids(agent))
 }
 
 # What has happened, without waiting.
@@ -306,20 +311,24 @@ agent_look <- function(agent) {
     if (length(events) > 0L) agent_pass(agent, at, seat, events)
     tokens <- c(tokens, seat$token)
   }
-  waiting <- which(agent$calls)
-  while (length(waiting) > 0L && !is.null(got <- .Call(ffi_fork_stand_receive, agent$stand, waiting, 0))) {
-    agent$calls[[got[[1L]]]] <- FALSE
-    agent_send(
-      agent, "VALUE", seat = got[[1L]], bytes = got[[2L]], reason = "its process has ended", pids = agent_pids(agent)
-    )
-    waiting <- which(agent$calls)
-  }
+  agent_receive(agent)
   pids <- agent_pids(agent)
   if (!identical(pids, agent$pids)) {
     agent_renew(agent)
     agent_send(agent, "PIDS", pids = agent$pids)
   }
   for (token in unique(tokens)) agent_tell(agent, token)
+}
+
+# With a fork server its workers have gone, and what they were to answer is no longer known to be asked.
+agent_receive <- function(agent) {
+  while (any(agent$calls > 0)) {
+    got <- .Call(ffi_fork_stand_receive, agent$stand, which(agent$calls > 0), 0)
+    if (is.null(got)) break
+    agent_answer(agent, got[[1L]], got[[2L]])
+  }
+  asked <- .Call(ffi_fork_stand_members, agent$stand)$calls
+  for (at in which(agent$calls > 0 & asked == 0)) agent_answer(agent, at, NULL)
 }
 
 # A worker that has left leaves its place to another. One that could not have what the run needs says so.

@@ -33,8 +33,11 @@ sendData.regatta_remote_node <- function(node, data) {
   bytes <- to_bytes(data)
   seat$since <- .Call(ffi_clock)
   seat$calls <- 1
+  seat$number <- seat$number + 1
   seat$verb <- "parallel"
-  sent <- remote_send(pool, seat$host, "CALL", seat = seat$at, bytes = bytes, fresh = fresh)
+  sent <- remote_send(
+    pool, seat$host, "CALL", seat = seat$at, number = seat$number, bytes = bytes, fresh = fresh
+  )
   if (!sent) abort_remote(node, NA, seat$host$reason)
   invisible()
 }

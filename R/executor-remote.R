@@ -56,6 +56,7 @@ remote_seats <- function(host) {
     seat$at <- at
     seat$open <- 0
     seat$calls <- 0
+    seat$number <- 0 # of the last call
     seat$lost <- FALSE
     seat
   })
@@ -298,15 +299,20 @@ remote_take <- function(pool, host, message) {
       host$looked <- .Call(ffi_clock)
     },
     VALUE = {
-      seat <- remote_seat(pool, host, message$seat)
-      seat$calls <- seat$calls - 1
-      seat$value <- list(bytes = message$bytes, reason = message$reason)
-      if (!is.null(message$bytes)) {
-        host$useful <- TRUE
-        seat_answered(seat)
-      }
+      if (!is.null(message$bytes)) host$useful <- TRUE
+      remote_answered(remote_seat(pool, host, message$seat), message)
     }
   )
+}
+
+# What answers a call that was given up may have been on its way when the next one was sent.
+remote_answered <- function(seat, message) {
+  if (seat$calls == 0 || message$number != seat$number) {
+    return(invisible())
+  }
+  seat$calls <- 0
+  seat$value <- list(bytes = message$bytes, reason = message$reason)
+  if (!is.null(message$bytes)) seat_answered(seat)
 }
 
 remote_seat <- function(pool, host, at) {

@@ -125,6 +125,17 @@ fault_run <- function(fun, args = list(), ..., timeout = 120) {
   fault_value(fault_start(fun, args, ...), timeout)
 }
 
+# An error if it takes longer.
+within_seconds <- function(seconds, code) {
+  setTimeLimit(elapsed = seconds * slowness())
+  on.exit(setTimeLimit())
+  code
+}
+
+parent_pid <- function(pid) {
+  as.integer(sub("^.*\\) [A-Za-z] ([0-9]+) .*$", "\\1", readLines(file.path("/proc", pid, "stat"))))
+}
+
 # The environment that a process was given at exec, as "NAME=value". Zombies have none.
 environ_of <- function(pid) {
   path <- file.path("/proc", pid, "environ")

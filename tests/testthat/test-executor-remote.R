@@ -605,6 +605,50 @@ test_that("a command that has ended is not running, whether anybody has collecte
   expect_true(regatta:::launch_is_running(launch(2L)))
 })
 
+test_that("what answers a call of parallel that was given up is no answer to the next", {
+  cluster <- local_shell_cluster(3)
+  pool <- pool_of(cluster)
+  # It was on its way when the next call was sent.
+  parallel:::sendCall(cluster[[1L]], identity, list("new"))
+  before <- list(type = "VALUE", seat = 1L, number = pool$seats[[1L]]$number - 1, reason = "",
+    bytes = serialize(list(type = "VALUE", value = "old", success = TRUE, tag = NULL), NULL))
+  regatta:::remote_take(pool, pool$hosts[[1L]], before)
+  expect_identical(parallel:::recvResult(cluster[[1L]]), "new")
+  regatta:::remote_take(pool, pool$hosts[[1L]], before)
+  expect_identical(parallel::clusterCall(cluster[1L], identity, 2), list(2))
+
+  for (round in 1:15) {
+    expect_error({
+      setTimeLimit(elapsed = 0.03 + round / 100, transient = TRUE)
+      parallel::clusterApply(cluster, 1:300, function(k) {
+        Sys.sleep(0.002)
+        k
+      })
+      Sys.sleep(60)
+    })
+    setTimeLimit()
+    for (again in 1:2) {
+      got <- suppressWarnings(parallel::clusterApply(cluster, 1:6, identity), classes = "regatta_warning_replaced")
+      expect_identical(got, as.list(1:6))
+    }
+    expect_identical(par_lapply(1:6, identity, .on = cluster, .control = on_remote()), as.list(1:6))
+  }
+})
+
+test_that("a call whose worker has gone with its fork server is answered", {
+  cluster <- local_shell_cluster(3)
+  for (round in 1:4) {
+    server <- parent_pid(cluster_status(cluster)$pid[[1L]])
+    tools::pskill(server, tools::SIGKILL)
+    got <- tryCatch(
+      within_seconds(30, suppressWarnings(parallel::clusterCall(cluster, identity, round))),
+      regatta_error_socket = function(e) rep(list(round), 3L)
+    )
+    expect_identical(got, rep(list(round), 3L))
+    expect_identical(par_lapply(1:3, identity, .on = cluster, .control = on_remote()), as.list(1:3))
+  }
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })

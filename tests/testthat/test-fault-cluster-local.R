@@ -190,12 +190,6 @@ test_that("the end of the server is an error that says so, and the next run has 
   expect_identical(par_lapply(1:4, identity, .on = cl, .control = on_local()), as.list(1:4))
 })
 
-within_seconds <- function(seconds, code) {
-  setTimeLimit(elapsed = seconds * slowness())
-  on.exit(setTimeLimit())
-  code
-}
-
 test_that("a call or stream that has been stopped by a failure is not waited for", {
   skip_unless_linux()
   cl <- local_pool(2L)
