@@ -432,6 +432,42 @@ TEST(memory_of_many_tasks_is_bounded_and_given_back) {
   CHECK(memory_in_use() < before + 5000000);
 }
 
+// 33 is one more than a thread fetches at a time.
+TEST(children_that_tasks_have_left_are_done_by_who_waits_above) {
+  for (const int children : {33, 40, 100, 271}) {
+    std::atomic<int> done(0);
+    const auto family = [&done, children] {
+      for (int j = 0; j < children; ++j) regatta::push([&done] { ++done; });
+    };
+    for (int round = 0; round < 20; ++round) {
+      regatta::parallelFor(0, 2, [&family](int) {
+        regatta::push(family);
+        regatta::wait();
+      });
+      regatta::parallelFor(0, 2, [&family](int) {
+        regatta::TaskGroup group;
+        group.push(family);
+        group.wait();
+      });
+    }
+    CHECK(done.load() == 20 * 2 * 2 * children);
+  }
+}
+
+TEST(tasks_may_push_to_their_own_group_at_its_limit) {
+  for (const std::size_t limit : {1u, 2u, 100u, 1000u}) {
+    std::atomic<int> done(0);
+    regatta::TaskGroup group(limit);
+    std::function<void(int)> tree = [&](int depth) {
+      ++done;
+      for (int i = 0; i < 3 && depth > 0; ++i) group.push(std::ref(tree), depth - 1);
+    };
+    group.push(std::ref(tree), 7);
+    group.wait();
+    CHECK(done.load() == (6561 - 1) / 2);
+  }
+}
+
 TEST(a_task_that_waits_for_its_own_group_is_told_so) {
   regatta::TaskGroup group;
   group.push([&] { group.wait(); });

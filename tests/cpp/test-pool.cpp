@@ -101,6 +101,13 @@ TEST(tasks_behind_a_long_one_are_taken_by_others) {
   CHECK(last.load());
 }
 
+TEST(push_return_gives_references) {
+  regatta::ThreadPool pool(2);
+  double value = 1.0;
+  pool.pushReturn([&value]() -> double& { return value; }).get() = 2.0;
+  CHECK(value == 2.0);
+}
+
 TEST(push_return_gives_values_and_exceptions) {
   regatta::ThreadPool pool(2);
   std::vector<std::future<double>> futures;

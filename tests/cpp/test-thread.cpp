@@ -34,6 +34,24 @@ TEST(threads_move_and_swap) {
   CHECK(count.load() == 10);
 }
 
+// As a lambda does whose copy needs memory.
+struct AtHomeOnly {
+  std::thread::id home = std::this_thread::get_id();
+  int* called;
+  explicit AtHomeOnly(int* to) : called(to) {}
+  AtHomeOnly(const AtHomeOnly& other) : home(other.home), called(other.called) {
+    if (std::this_thread::get_id() != home) throw std::bad_alloc();
+  }
+  void operator()() const { ++*called; }
+};
+
+TEST(thread_copies_its_function_where_it_is_made) {
+  int called = 0;
+  regatta::Thread thread{AtHomeOnly(&called)};
+  thread.join();
+  CHECK(called == 1);
+}
+
 TEST(thread_passes_arguments_as_std_thread_does) {
   std::unique_ptr<int> owned(new int(7));
   int value = 0;

@@ -103,8 +103,9 @@ class Thread {
     thread_ = std::thread(&Thread::run<Call>, process_, interrupts_, std::move(end), std::move(call));
   }
 
+  // What the thread has is used where it is: to move it once more may throw, which would end the program.
   template <class Call>
-  static void run(detail::Process* process, std::uint32_t interrupts, std::promise<void> end, Call call) {
+  static void run(detail::Process* process, std::uint32_t interrupts, std::promise<void>&& end, Call&& call) {
     std::exception_ptr error;
     try {
       detail::Context context(*process, nullptr, nullptr, nullptr);

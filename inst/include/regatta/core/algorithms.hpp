@@ -167,7 +167,7 @@ void parallelScan(In first, In last, Out out) {
 template <class... Fs>
 void parallelInvoke(Fs&&... fs) {
   TaskGroup group;
-  const int pushed[] = {(group.push(std::ref(fs)), 0)...};
+  const int pushed[] = {0, (group.push(std::ref(fs)), 0)...};
   static_cast<void>(pushed);
   group.wait();
 }

@@ -51,11 +51,10 @@ struct Group : NoCopy {
     return *one;
   }
 
-  // Whether tasks of this group are part of what `other` waits for, as far as can be seen soon.
-  bool counts_for(const Group& other) const {
+  // Whether tasks of this group are part of what `other` waits for, as far as can be seen in so many steps.
+  bool counts_for(const Group& other, int steps) const {
     if (root != other.root) return false;
     if (&other == root) return true;
-    int steps = 64;
     for (const Group* one = this; one && steps > 0; one = one->parent_group, --steps) {
       if (one == &other) return true;
     }

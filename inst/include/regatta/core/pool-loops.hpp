@@ -174,7 +174,7 @@ inline void Pool::look_up() {
 inline void Pool::wait_for_workers(Loop& loop, Slot& me, Rundown& rundown) {
   work_until([&rundown] { return rundown.inside() == 0; }, [&](double) {
     const Ticks now = ticks_now();
-    if (loop.stopped() || !loop.has_work(now)) return leapfrog(me, loop);
+    if (loop.stopped() || !loop.has_work(now)) return leapfrog(me, loop) || give_back(me);
     loop.ranges[0].set(Range{0, 0});
     LoopWork(*this, loop, loop.ranges[0], &me, now).run();
     return true;

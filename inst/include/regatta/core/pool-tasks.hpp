@@ -1,6 +1,8 @@
 #ifndef REGATTA_CORE_POOL_TASKS_HPP
 #define REGATTA_CORE_POOL_TASKS_HPP
 
+#include <limits>
+
 #include "pool.hpp"
 
 REGATTA_NAMESPACE_BEGIN
@@ -26,7 +28,7 @@ inline void Pool::push(Group& group, Task* task) {
   task->interrupts = interrupts_before(process_);
   task->cancels = group.cancellation.requests();
   if (group.by_index) task->index += group.pushed.fetch_add(1, std::memory_order_relaxed);
-  if (!group.has_room()) wait_until(group, &Group::has_space);
+  if (!group.has_room()) make_room(group);
   // Before the task can be seen, so that the count is never less than the tasks that exist.
   group.pending.fetch_add(1, std::memory_order_relaxed);
   if (worker_count_ == 0 || (started() == 0 && !start_one())) {
@@ -40,6 +42,25 @@ inline void Pool::push(Group& group, Task* task) {
              groups_.any()) {
     start_one();
   }
+}
+
+// Who pushes waits until tasks are done. A task of the group does some in their place, as far as there are any and
+// the stack allows: it is not done itself before it has pushed, and if all threads were to wait so, none would be.
+REGATTA_NOINLINE inline void Pool::make_room(Group& group) {
+  for (const Context* one = frame_here().context; one; one = one->parent) {
+    if (one->group != &group) continue;
+    const SlotLease lease(*this);
+    Slot* const me = lease.slot();
+    while (!group.has_space() && !too_deep()) {
+      Task* const task = find_task(me, &group, true);
+      if (!task) break;
+      run_tasks(task, me);
+      if (me) report_done(*me);
+    }
+    if (me && me != frame_here().slot) give_back(*me);  // it was lent
+    return;
+  }
+  wait_until(group, &Group::has_space);
 }
 
 // When the program ends.
@@ -78,7 +99,7 @@ inline void Pool::push_alone(Task* task) {
   run_tasks(task, me);
   if (me) report_done(*me);
   if (inside) return;
-  while (Task* const next = fetch_task(nullptr, nullptr)) run_tasks(next, nullptr);
+  while (Task* const next = fetch_task(nullptr, nullptr, false)) run_tasks(next, nullptr);
 }
 
 // Runs the task, and with a record those that are next in its run queue and of the same group, so that
@@ -227,14 +248,15 @@ inline void Pool::update_list(Group& group) {
 
 // A task of the first group, or of `group` and those below it. With a slot whose run queue is empty it
 // fetches some, of which others may take theirs.
-inline Task* Pool::fetch_task(Slot* me, Group* group) {
+inline Task* Pool::fetch_task(Slot* me, Group* group, bool thorough) {
   std::lock_guard<std::mutex> lock(tasks_mutex_);
   Group* from = groups_.first();
   if (group && group->listed.load(std::memory_order_relaxed)) {
     from = group;
   } else if (group) {
-    int steps = 16;
-    while (from && !from->counts_for(*group)) from = --steps > 0 ? from->after : nullptr;
+    int steps = thorough ? std::numeric_limits<int>::max() : 16;
+    const int depth = thorough ? std::numeric_limits<int>::max() : 64;
+    while (from && !from->counts_for(*group, depth)) from = --steps > 0 ? from->after : nullptr;
   }
   if (!from) return nullptr;
   Task* const task = from->queue.take();
@@ -244,8 +266,9 @@ inline Task* Pool::fetch_task(Slot* me, Group* group) {
 }
 
 // Its own, then a queue's, then those that another has fetched and not begun. With a group only
-// what that group waits for.
-inline Task* Pool::find_task(Slot* me, Group* group) {
+// what that group waits for: of those that were fetched its own, of those in queues any that is found in a few steps,
+// or in any number if `thorough`.
+inline Task* Pool::find_task(Slot* me, Group* group, bool thorough) {
   if (me) {
     if (Task* const task = me->run_queue.take(group)) return task;
   }
@@ -257,7 +280,7 @@ inline Task* Pool::find_task(Slot* me, Group* group) {
     pause_cpu(100);
   }
   if (groups_.any()) {
-    if (Task* const task = fetch_task(me, group)) {
+    if (Task* const task = fetch_task(me, group, thorough)) {
       const bool more = groups_.any();
       if (me) me->emptied = !more;
       if (more || (me && !me->run_queue.empty())) call_workers(1);
@@ -282,6 +305,18 @@ inline bool Pool::tasks_left() const {
     if (!slots_[i].run_queue.empty()) return true;
   }
   return false;
+}
+
+// What the thread has fetched and not begun goes to the queues again, before it sleeps: others may wait for a group
+// above, and find that only there.
+inline bool Pool::give_back(Slot& me) {
+  bool any = false;
+  while (Task* const task = me.run_queue.take(nullptr)) {
+    add_task(*task->group, task);
+    any = true;
+  }
+  if (any) waiting_.notify_all();
+  return any;
 }
 
 inline bool Pool::run_task(Slot& me) {
@@ -314,14 +349,15 @@ inline void Pool::wait_until(Group& group, bool (Group::*wanted)() const) {
   work_until([&group, wanted] { return (group.*wanted)(); }, [&](double idle_us) {
     const bool takes = helps || (alone_ && idle_us > 2.0 * poll_us);
     Group* const only = started() > 0 ? &group : nullptr;
-    if (Task* const task = takes ? find_task(me, only) : nullptr) {
+    if (Task* const task = takes ? find_task(me, only, idle_us > spin_us) : nullptr) {
       run_tasks(task, me);
       return true;
     }
     if (me) report_done(*me);
-    return false;
+    return me && give_back(*me);
   });
   if (me) report_done(*me);
+  if (me && me != frame_here().slot) give_back(*me);  // it was lent
   if (process_.on_main()) print_now(process_);
 }
 

@@ -81,8 +81,10 @@ class REGATTA_SHARED Pool : public ActiveWork {
   void drop_task(Task* task);
   void push_alone(Task* task);
   void update_list(Group& group);
-  Task* fetch_task(Slot* me, Group* group);
-  Task* find_task(Slot* me, Group* group);
+  Task* fetch_task(Slot* me, Group* group, bool thorough);
+  Task* find_task(Slot* me, Group* group, bool thorough = false);
+  bool give_back(Slot& me);
+  void make_room(Group& group);
   bool tasks_left() const;
   bool run_task(Slot& me);
   void run_tasks(Task* task, Slot* me);

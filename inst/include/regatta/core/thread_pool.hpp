@@ -30,18 +30,20 @@ void push_to(Group& group, F&& f, Args&&... args) {
 // std::packaged_task, whose memory takes no notice of the alignment before C++17.
 template <class Value, class Call>
 struct Promised {
+  template <class T>
+  struct Of {};
   void operator()() {
     try {
-      give(static_cast<Value*>(nullptr));
+      give(Of<Value>());
     } catch (...) {
       promise.set_exception(std::current_exception());
     }
   }
   template <class T>
-  void give(T*) {
+  void give(Of<T>) {
     promise.set_value(call());
   }
-  void give(void*) {
+  void give(Of<void>) {
     call();
     promise.set_value();
   }
