@@ -86,7 +86,7 @@ count_idle_death <- function(run, event, row) {
       "%d of them in a row ended before they began an element (%s)", run$idle_deaths,
       if (is.null(row$late)) exit else row$late
     )
-    calls <- if (!said) order_backtrace(strsplit(event$backtrace, "\n", fixed = TRUE)[[1L]])
+    calls <- if (!said) order_backtrace(event$backtrace)
     signal_error(error_start(run$places, reason, idle_advice(event), calls, call = run$task$call))
   }
 }
@@ -100,7 +100,7 @@ death_error <- function(run, event, row) {
   oom <- if (length(kills) < 2L || any(kills < 0)) NA else kills[[2L]] > kills[[1L]]
   # Of several that were killed at once each is one of those that the system has counted.
   run$oom_kills[[host]] <- if (isTRUE(oom)) kills[[1L]] + 1 else event$oom
-  backtrace <- order_backtrace(strsplit(event$backtrace, "\n", fixed = TRUE)[[1L]])
+  backtrace <- order_backtrace(event$backtrace)
   error_death(
     event$index, element_name(run, event$index), event$pid, event$try,
     signal = event$signal, status = event$status, peak_memory = event$peak,
@@ -109,7 +109,8 @@ death_error <- function(run, event, row) {
 }
 
 # The worker writes the C calls first, while it still can; a reader wants the R calls first.
-order_backtrace <- function(lines) {
+order_backtrace <- function(text) {
+  lines <- strsplit(text, "\n", fixed = TRUE)[[1L]]
   r <- which(startsWith(lines, "R calls"))
   if (length(r) == 1L) {
     lines <- c(lines[r:length(lines)], utils::head(lines[seq_len(r - 1L)], 20L))

@@ -239,6 +239,17 @@ with_assignable <- function(names, code, env = globalenv()) {
   code
 }
 
+# The value of `code` with these variables in the workspace.
+with_variables <- function(variables, code) {
+  with_assignable(names(variables), among_variables(as.list(variables), code))
+}
+
+among_variables <- function(variables, code) {
+  list2env(variables, envir = globalenv())
+  on.exit(rm(list = names(variables), envir = globalenv()))
+  code
+}
+
 names_of_primitives <- function(names) {
   names[vapply(names, function(name) is.primitive(get0(name, baseenv(), inherits = FALSE)), NA)]
 }

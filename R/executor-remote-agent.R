@@ -327,8 +327,10 @@ agent_receive <- function(agent) {
     if (is.null(got)) break
     agent_answer(agent, got[[1L]], got[[2L]])
   }
-  asked <- .Call(ffi_fork_stand_members, agent$stand)$calls
-  for (at in which(agent$calls > 0 & asked == 0)) agent_answer(agent, at, NULL)
+  if (any(agent$calls > 0)) {
+    asked <- .Call(ffi_fork_stand_members, agent$stand)$calls
+    for (at in which(agent$calls > 0 & asked == 0)) agent_answer(agent, at, NULL)
+  }
 }
 
 # A worker that has left leaves its place to another. One that could not have what the run needs says so.

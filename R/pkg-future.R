@@ -161,17 +161,11 @@ future_evaluate <- function(data) {
 future_evaluate_expression <- function(expr, inside, globals, here) {
   code <- body(inside)
   if (is.null(here)) {
-    return(with_assignable(names(globals), future_evaluate_among(code, globals)))
+    return(with_variables(globals, eval(code, globalenv())))
   }
   frame <- new.env(parent = here)
   get("assign_globals", envir = asNamespace("future"))(frame, globals = globals)
   eval(code, frame)
-}
-
-future_evaluate_among <- function(expr, globals) {
-  list2env(as.list(globals), envir = globalenv())
-  on.exit(rm(list = names(globals), envir = globalenv()))
-  eval(expr, globalenv())
 }
 
 # A function of future, as its code is: there is nothing of the session in it but what is in the user's, and to look

@@ -59,15 +59,9 @@ controller_push <- function(state, name, command, data, globals, timeout) {
   invisible()
 }
 
-# In the worker. `data` is where the command is evaluated; `globals` go to the workspace, which is set back after each
-# call, see job_reset().
+# In the worker. `data` is where the command is evaluated, `globals` are of the workspace meanwhile.
 controller_evaluate <- function(command, data, globals) {
-  with_assignable(names(globals), controller_evaluate_among(command, data, as.list(globals)))
-}
-
-controller_evaluate_among <- function(command, data, globals) {
-  list2env(globals, envir = globalenv())
-  eval(command, list2env(as.list(data), parent = globalenv()))
+  with_variables(globals, eval(command, list2env(as.list(data), parent = globalenv())))
 }
 
 # Tasks that wait, as many as there are workers for.

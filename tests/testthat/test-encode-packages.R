@@ -150,7 +150,8 @@ test_that("a worker that a signal ends while it loads a package costs nothing el
   file.create(always)
   expect_error(
     map(1:4, in_workspace(function(i) rgpkg::pub(i)), on = local_pool(2L)),
-    "in a row ended before they began an element .signal 11 .SIGSEGV.*what the code needs.*R calls, innermost last", class = "regatta_error_start"
+    "in a row ended before they began an element .signal 11 .SIGSEGV.*what the code needs.*R calls, innermost last",
+    class = "regatta_error_start"
   )
 })
 

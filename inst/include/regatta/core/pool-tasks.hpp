@@ -47,20 +47,15 @@ inline void Pool::push(Group& group, Task* task) {
 // Who pushes waits until tasks are done. A task of the group does some in their place, as far as there are any and
 // the stack allows: it is not done itself before it has pushed, and if all threads were to wait so, none would be.
 REGATTA_NOINLINE inline void Pool::make_room(Group& group) {
-  for (const Context* one = frame_here().context; one; one = one->parent) {
-    if (one->group != &group) continue;
-    const SlotLease lease(*this);
-    Slot* const me = lease.slot();
-    while (!group.has_space() && !too_deep()) {
-      Task* const task = find_task(me, &group, true);
-      if (!task) break;
-      run_tasks(task, me);
-      if (me) report_done(*me);
-    }
-    if (me && me != frame_here().slot) give_back(*me);  // it was lent
-    return;
+  if (!is_within(group)) return wait_until(group, &Group::has_space);
+  const SlotLease lease(*this);
+  Slot* const me = lease.slot();
+  while (!group.has_space() && !too_deep()) {
+    Task* const task = find_task(me, &group, true);
+    if (!task) return;
+    run_tasks(task, me);
+    if (me) report_done(*me);
   }
-  wait_until(group, &Group::has_space);
 }
 
 // When the program ends.
@@ -75,6 +70,13 @@ inline bool Pool::runs_here() const {
   if (frame.pool == this) return true;
   for (const Context* one = frame.context; one; one = one->parent) {
     if (one->group && &one->group->pool == this) return true;
+  }
+  return false;
+}
+
+inline bool Pool::is_within(const Group& group) {
+  for (const Context* one = frame_here().context; one; one = one->parent) {
+    if (one->group == &group) return true;
   }
   return false;
 }
@@ -254,8 +256,9 @@ inline Task* Pool::fetch_task(Slot* me, Group* group, bool thorough) {
   if (group && group->listed.load(std::memory_order_relaxed)) {
     from = group;
   } else if (group) {
-    int steps = thorough ? std::numeric_limits<int>::max() : 16;
-    const int depth = thorough ? std::numeric_limits<int>::max() : 64;
+    const int all = std::numeric_limits<int>::max();
+    const int depth = thorough ? all : 64;
+    int steps = thorough ? all : 16;
     while (from && !from->counts_for(*group, depth)) from = --steps > 0 ? from->after : nullptr;
   }
   if (!from) return nullptr;
@@ -357,7 +360,6 @@ inline void Pool::wait_until(Group& group, bool (Group::*wanted)() const) {
     return me && give_back(*me);
   });
   if (me) report_done(*me);
-  if (me && me != frame_here().slot) give_back(*me);  // it was lent
   if (process_.on_main()) print_now(process_);
 }
 
@@ -395,11 +397,9 @@ inline void Pool::wait(Group& group) {
   const Context* const here = frame_here().context;
   // A group that this body has made is none that it belongs to; others are rarely waited for.
   const bool own = group.parent_group || group.parent == here;
-  for (const Context* one = own ? nullptr : here; one; one = one->parent) {
-    if (one->group == &group) {
-      throw Error("a task waits for the group that it belongs to, which is not done before the task "
-                  "is: give what it waits for a TaskGroup of its own");
-    }
+  if (!own && is_within(group)) {
+    throw Error("a task waits for the group that it belongs to, which is not done before the task "
+                "is: give what it waits for a TaskGroup of its own");
   }
   const std::uint32_t before = interrupts_before(process_);
   wait_until(group, &Group::done);

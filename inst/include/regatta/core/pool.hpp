@@ -40,6 +40,8 @@ class REGATTA_SHARED Pool : public ActiveWork {
   void end();
   // Whether the calling thread is in one of its bodies.
   bool runs_here() const;
+  // Whether it is in a task of this group, or in what such a task has called or pushed.
+  static bool is_within(const Group& group);
 
   unsigned loop_threads() const { return most_; }
   Process& process() const { return process_; }
@@ -197,21 +199,24 @@ class LoopWork : NoCopy {
 };
 
 // The slot of the calling thread for the time of a loop or wait: its own if it has one, else one that
-// is lent; none if too many external threads are there.
+// is lent; none if too many external threads are there. What was fetched with one that was lent goes back.
 class SlotLease : NoCopy {
  public:
-  explicit SlotLease(Pool& pool, bool wanted = true) {
+  explicit SlotLease(Pool& pool, bool wanted = true) : pool_(pool) {
     if (!wanted) return;
     const Frame& frame = frame_here();
     slot_ = frame.pool == &pool && frame.slot ? frame.slot : lent_ = pool.lend_slot();
   }
   ~SlotLease() {
-    if (lent_) lent_->lent.unlock();
+    if (!lent_) return;
+    pool_.give_back(*lent_);
+    lent_->lent.unlock();
   }
 
   Slot* slot() const { return slot_; }
 
  private:
+  Pool& pool_;
   Slot* slot_ = nullptr;
   Slot* lent_ = nullptr;
 };
