@@ -81,6 +81,7 @@ pool_attach <- function(pool, state, workers, places, members) {
   lapply(seq_along(workers), function(k) {
     time <- .Call(ffi_clock)
     got <- .Call(ffi_fork_worker_attach, pool, places[[k]], workers[[k]], members)
+    if (got[[2L]] == server_gone) abort_server(state)
     if (got[[1L]] > 0L) {
       event_joined(workers[[k]], got[[1L]], time = time)
     } else {
@@ -130,16 +131,17 @@ pool_ready <- function(state, starts) {
 }
 
 pool_look <- function(event, state, plan) {
-  now <- .Call(ffi_fork_server_state, state$server)
-  if (!now$alive) {
-    signal_error(error_server("has ended during the run", paste(
-      "its workers have ended with it, and what they were running is lost. The next call on this cluster",
-      "starts another"
-    ), log = now$log))
-  }
+  if (!.Call(ffi_fork_server_state, state$server)$alive) abort_server(state)
   if (length(event$index) == 0L && has_given_up(event$status, event$backtrace)) {
     signal_error(error_start(plan$workers, event$backtrace, "Look at what the code needs."))
   }
+}
+
+abort_server <- function(state) {
+  signal_error(error_server("has ended during the run", paste(
+    "its workers have ended with it, and what they were running is lost. The next call on this cluster",
+    "starts another"
+  ), log = .Call(ffi_fork_server_state, state$server)$log))
 }
 
 # Before a run: a call of package parallel may have been interrupted, or have failed, with workers at it. Those that

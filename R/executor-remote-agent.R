@@ -10,27 +10,33 @@
 # What a launcher starts. What it is to know comes in one variable of the environment or as the first line
 # of stdin, never as an argument, which every user of the machine can read: hosts separated by commas,
 # port, number, secret as hexadecimal digits, seconds to try, deadline of link_settings().
-agent_main <- function(line = agent_line()) {
-  words <- strsplit(line, " ", fixed = TRUE)[[1L]]
-  key <- as.raw(strtoi(substring(words[[4L]], seq(1L, 63L, 2L), seq(2L, 64L, 2L)), 16L))
-  link <- agent_connect(
-    strsplit(words[[1L]], ",", fixed = TRUE)[[1L]], as.integer(words[[2L]]), key, agent_number(words[[3L]]),
-    as.double(words[[5L]]), link_settings(as.double(words[[6L]]), is_node = TRUE)
-  )
+agent_main <- function() {
+  link <- NULL
   status <- tryCatch(
     {
+      .Call(ffi_link_heed_sigterm)
+      link <- agent_join(agent_line())
       .Call(ffi_link_end_with_session, tempdir())
       link_send(link, list(type = "JOIN", data = agent_facts()))
       agent_serve(link)
     },
-    interrupt = function(e) .Call(ffi_link_end_status), # by the thread of the link: the session is gone, or SIGTERM
+    interrupt = function(e) .Call(ffi_link_end_status), # the session is gone, or SIGTERM has come
     error = function(e) {
       message(conditionMessage(e))
       1L
     }
   )
-  .Call(ffi_link_close, link, 1)
+  if (!is.null(link)) .Call(ffi_link_close, link, 1)
   quit("no", status, FALSE)
+}
+
+agent_join <- function(line) {
+  words <- strsplit(line, " ", fixed = TRUE)[[1L]]
+  key <- as.raw(strtoi(substring(words[[4L]], seq(1L, 63L, 2L), seq(2L, 64L, 2L)), 16L))
+  agent_connect(
+    strsplit(words[[1L]], ",", fixed = TRUE)[[1L]], as.integer(words[[2L]]), key, agent_number(words[[3L]]),
+    as.double(words[[5L]]), link_settings(as.double(words[[6L]]), is_node = TRUE)
+  )
 }
 
 agent_line <- function() {
@@ -242,7 +248,8 @@ agent_attach <- function(agent, run, message) {
     {
       pool <- fork_pool_new(list(n = run$n, workers = 1L, control = run$control), agent$stand)
       failed <- .Call(ffi_fork_pool_code, pool, run$packed$stream)
-      got <- if (failed == 0L) .Call(ffi_fork_worker_attach, pool, 1L, message$worker, at)
+      attach <- function() .Call(ffi_fork_worker_attach, pool, 1L, message$worker, at)
+      got <- if (failed == 0L) stand_ask(agent$state, attach)
       if (failed == 0L && got[[1L]] <= 0L) failed <- got[[2L]]
       if (failed == 0L) {
         agent$seats[[at]] <- list(pool = pool, token = message$token, id = message$worker, pid = got[[1L]])
@@ -291,7 +298,7 @@ agent_call <- function(agent, message) {
   stand_ready(agent$state)
   if (message$fresh) .Call(ffi_fork_stand_replace, agent$stand, at)
   agent$calls[[at]] <- message$number
-  failed <- .Call(ffi_fork_stand_send, agent$stand, at, message$bytes)
+  failed <- stand_ask(agent$state, function() .Call(ffi_fork_stand_send, agent$stand, at, message$bytes))
   if (failed != 0L) agent_answer(agent, at, NULL, .Call(ffi_system_message, failed))
 }
 

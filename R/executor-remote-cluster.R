@@ -162,6 +162,8 @@ remote_status_of <- function(seat, look, heard) {
     "gone"
   } else if (host$state != "ready") {
     "starting"
+  } else if (is.na(seat_pid(seat))) {
+    "gone"
   } else if (stopped || is.null(look)) {
     "silent"
   } else if (busy) "busy" else "idle"
@@ -170,6 +172,6 @@ remote_status_of <- function(seat, look, heard) {
     call = if (busy) seat$verb else NA_character_, element = of("element"), element_for = of("seconds"),
     busy_for = if (busy) .Call(ffi_clock) - seat$since else NA_real_,
     cpu = of("cpu"), memory = of("memory"), heard = heard,
-    reason = if (host$state == "gone") host$reason else NA_character_
+    reason = if (host$state == "gone") host$reason else if (state == "gone") reason_replaced else NA_character_
   )
 }

@@ -107,6 +107,8 @@ remote_look <- function(run) {
     for (event in news) {
       if (event$type == "left") run$workers[event$worker] <- list(NULL)
     }
+  } else if (remote_is_stopped(pool)) {
+    signal_error(error_stopped())
   }
   remote_look_hosts(run)
   remote_seat_workers(run)

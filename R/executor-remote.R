@@ -64,9 +64,10 @@ remote_seats <- function(host) {
 
 seat_is_ready <- function(seat) seat$host$state == "ready"
 
+# NA: its process has ended, and no other has taken its place yet.
 seat_pid <- function(seat) {
-  pids <- seat$host$pids
-  if (is.null(pids)) NA_integer_ else pids[[seat$at]]
+  pid <- seat$host$pids[seat$at]
+  if (length(pid) == 0L || pid <= 0L) NA_integer_ else pid
 }
 
 # What no worker has that takes its place.

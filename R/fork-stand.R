@@ -72,13 +72,26 @@ reason_not_ready <- function(ended, late, timeout, log) {
   ), collapse = "; ")
 }
 
-# Every place, or the first `count`, has a worker afterwards.
+# Every place, or the first `count`, has a worker afterwards. The server may end while it is asked for one.
 stand_fill <- function(state, call = NULL, count = state$n) {
-  failed <- .Call(ffi_fork_stand_fill, state$stand, count)
+  failed <- stand_ask(state, function() .Call(ffi_fork_stand_fill, state$stand, count))
   if (failed != 0L) {
     signal_error(error_start(state$n, .Call(ffi_system_message, failed), call = call))
   }
 }
+
+# What `ask` returns, an errno or one behind a pid; if the server has ended meanwhile, another one is asked.
+stand_ask <- function(state, ask) {
+  got <- ask()
+  if (got[[length(got)]] == server_gone) {
+    stand_ready(state)
+    got <- ask()
+  }
+  got
+}
+
+# ESRCH, on all systems: there is no fork server that could do it.
+server_gone <- 3L
 
 # A server that has ended is followed by another.
 stand_ready <- function(state) {
@@ -89,6 +102,8 @@ stand_ready <- function(state) {
     .Call(ffi_fork_stand_renew, state$stand, state$server)
   }
 }
+
+reason_replaced <- "its process has ended; another takes its place with the next call"
 
 # For cluster_status(), which says what it returns.
 stand_status <- function(cl) {
@@ -108,7 +123,7 @@ stand_status <- function(cl) {
     call = ifelse(busy, members$call, NA_character_), element = members$element, element_for = members$seconds,
     busy_for = ifelse(busy, .Call(ffi_clock) - members$since, NA_real_),
     cpu = look$cpu, memory = look$memory, heard = ifelse(there, 0, NA_real_),
-    reason = ifelse(there, NA_character_, "its process has ended; another takes its place with the next call")
+    reason = ifelse(there, NA_character_, reason_replaced)
   )
   list(table = table, active = any(there & (members$starting | members$active)))
 }

@@ -280,4 +280,9 @@ SEXP ffi_link_end_with_session(SEXP folder) {
   return R_NilValue;
 }
 
+SEXP ffi_link_heed_sigterm(void) {
+  rg_link_heed_sigterm();
+  return R_NilValue;
+}
+
 SEXP ffi_link_end_status(void) { return Rf_ScalarInteger(rg_link_end_status()); }

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,12 +206,18 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
 
 /* As a scheduler asks a node that is no longer wanted, some time before it kills it. */
 static volatile sig_atomic_t is_terminated;
+static atomic_int has_session;
 
+/* While there is no session whose thread would see to it, R hears of it as of Ctrl-C. */
 static void on_term(int signal_number) {
   (void)signal_number;
   int saved = errno;
   is_terminated = 1;
-  tell(all.wake[1]);
+  if (atomic_load(&has_session)) {
+    tell(all.wake[1]);
+  } else {
+    kill(getpid(), SIGINT);
+  }
   errno = saved;
 }
 
@@ -444,6 +451,11 @@ void rg_link_end_with_session(const char *folder) {
   all.r_thread = pthread_self();
   snprintf(all.folder, sizeof all.folder, "%s", folder);
   pthread_mutex_unlock(&all.lock);
+  atomic_store(&has_session, 1);
+  if (is_terminated) tell(all.wake[1]);
+}
+
+void rg_link_heed_sigterm(void) {
   struct sigaction action = {.sa_handler = on_term};
   sigaction(SIGTERM, &action, NULL);
 }

@@ -80,6 +80,9 @@ void rg_link_news_seen(void);
    `folder` (R's temporary one) and ends the process and its children. To be called by R's thread. */
 void rg_link_end_with_session(const char *folder);
 
+/* From now on SIGTERM does not kill the process. */
+void rg_link_heed_sigterm(void);
+
 /* The status with which it ends: of SIGTERM as a shell tells it. */
 int rg_link_end_status(void);
 

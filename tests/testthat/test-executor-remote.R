@@ -478,6 +478,16 @@ if (!is.null(started)) {
   started$stop()
 }
 
+test_that("a worker that has ended and has no successor yet is gone", {
+  cluster <- local_shell_cluster(2)
+  host <- pool_of(cluster)$hosts[[1L]]
+  host$pids[[1L]] <- 0L
+  status <- cluster_status(cluster)
+  expect_identical(is.na(status$pid), c(TRUE, FALSE))
+  expect_identical(status$state, c("gone", "idle"))
+  expect_match(status$reason[[1L]], "another takes its place")
+})
+
 test_that("agents whose session was killed end, and leave nothing, also while their workers compute", {
   skip_unless_linux()
   skip_without_crypto()
@@ -529,7 +539,10 @@ test_that("a worker that is lost at a call is named, and a cluster that was stop
   lost <- expect_error(parallel::clusterCall(cluster, function() quit("no")), class = "regatta_error_socket")
   expect_identical(lost$pid, pid)
   expect_identical(lost$node, 1L)
+  call <- par_call(Sys.sleep(600), .on = cluster, .control = on_remote())
+  while (!any(!is.na(cluster_status(cluster)$element))) par_done(call)
   parallel::stopCluster(cluster)
+  expect_error(par_value(call), class = "regatta_error_stopped")
   expect_error(cluster_status(cluster), class = "regatta_error_stopped")
   expect_match(format(cluster), ", stopped>$")
   expect_identical(format(cluster[0L]), "<cluster of 0 nodes>")
@@ -647,6 +660,7 @@ test_that("a call whose worker has gone with its fork server is answered", {
     expect_identical(got, rep(list(round), 3L))
     expect_identical(par_lapply(1:3, identity, .on = cluster, .control = on_remote()), as.list(1:3))
   }
+  expect_identical(pool_of(cluster)$hosts[[1L]]$life, 1) # it was the same agent
 })
 
 test_that("nothing is left behind", {

@@ -190,6 +190,22 @@ test_that("the end of the server is an error that says so, and the next run has 
   expect_identical(par_lapply(1:4, identity, .on = cl, .control = on_local()), as.list(1:4))
 })
 
+test_that("a server that ends while it is asked for a worker is followed by another, unless a run has lost its workers", {
+  skip_unless_linux()
+  cl <- local_pool(2L)
+  end_server <- function() {
+    tools::pskill(server_pid(cl), tools::SIGKILL)
+    wait_until(!server_is_alive(cl))
+  }
+  end_server()
+  regatta:::stand_fill(regatta:::stand_state(cl))
+  expect_true(all(vapply(cluster_pids(cl), is_running, NA)))
+  end_server()
+  # seen to be alive just now
+  local_function("stand_ready", function(state) NULL)
+  expect_error(par_lapply(1:4, identity, .on = cl, .control = on_local()), class = "regatta_error_server")
+})
+
 test_that("a call or stream that has been stopped by a failure is not waited for", {
   skip_unless_linux()
   cl <- local_pool(2L)

@@ -143,6 +143,27 @@ test_that("an agent that is asked to end takes its folder with it, and the signa
   expect_match(pool_of(cluster)$hosts[[2L]]$reason, "ended by signal 15")
 })
 
+test_that("an agent that is asked to end before it has found its session takes its folder with it", {
+  skip_without_crypto()
+  skip_unless_linux()
+  folder <- local_node_folder()
+  server <- socket_server() # nobody speaks there
+  withr::defer(close(server))
+  line <- paste("127.0.0.1", socket_port(server), 0, strrep("0", 64L), 600, 20)
+  rscript <- remote_rscript()
+  agent <- withr::with_preserve_seed(processx::process$new(
+    rscript[[1L]], c(rscript[-1L], "-e", "regatta:::agent_main()"),
+    env = c("current", remote_env(folder), REGATTA_NODE = line)
+  ))
+  withr::defer(agent$kill())
+  wait_until(socket_select(server, timeout = 0), 60)
+  expect_length(list.files(folder), 1L)
+  agent$signal(tools::SIGTERM)
+  agent$wait(30000 * slowness())
+  expect_identical(agent$get_exit_status(), 128L + tools::SIGTERM)
+  expect_identical(list.files(folder), character())
+})
+
 test_that("the end of ssh costs what its host was at, and the host is started again", {
   ssh <- local_sshd()
   cluster <- cluster_ssh(

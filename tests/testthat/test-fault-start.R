@@ -111,9 +111,13 @@ stop_next <- function(cl, file, all = FALSE) {
   children <- sprintf("/proc/%d/task/%d/children", server, server)
   known <- scan(children, quiet = TRUE)
   file.create(file)
+  # One that is not the program yet has the words of the server, which waits for it.
   look <- sprintf(
-    "case \"%s $(tr '\\n' ' ' <%s)\" in *\" $p \"*) ;; *) kill -STOP $p; echo $p >>%s; %s ;; esac",
-    paste0(" ", known, collapse = ""), shQuote(file), shQuote(file), if (all) ":" else "exit"
+    paste(
+      "case \"%s $(tr '\\n' ' ' <%s)\" in *\" $p \"*) ;;",
+      "*) cmp -s /proc/$p/cmdline /proc/%d/cmdline || [ ! -e %s ] || { kill -STOP $p; echo $p >>%s; %s; } ;; esac"
+    ),
+    paste0(" ", known, collapse = ""), shQuote(file), server, shQuote(file), shQuote(file), if (all) ":" else "exit"
   )
   system(sprintf(
     "(for i in $(seq 6000); do [ -e %s ] || exit; for p in $(cat %s); do %s; done; sleep 0.01; done) &",
