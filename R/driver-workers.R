@@ -352,10 +352,7 @@ workers_tell_stopped <- function(run) {
 worker_give_up <- function(run, id) {
   run$workers$given_up <- c(run$workers$given_up, id)
   run$executor$signal(id, signals_of("SIGKILL"))
-  take_left(run, list(
-    worker = id, signal = NA_integer_, status = NA_integer_, peak = NA_real_, oom = -1,
-    backtrace = ""
-  ))
+  take_left(run, event_left(id))
 }
 
 # One that can be reached is ended, or it would be late in the next run, too. Its end is told as that of any other, with

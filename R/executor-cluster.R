@@ -372,10 +372,7 @@ cluster_event <- function(pool, w, record) {
 # with it if its end was not told, and may be what has ended the node, as by closing the connection.
 cluster_left <- function(pool, w) {
   pool$alive[[w]] <- FALSE
-  left <- list(
-    type = "left", worker = w, signal = NA_integer_, status = NA_integer_, peak = NA_real_,
-    oom = if (is_local(pool$wires[[w]])) .Call(ffi_memory_oom_kills) else -1, backtrace = ""
-  )
+  left <- event_left(w, oom = if (is_local(pool$wires[[w]])) .Call(ffi_memory_oom_kills) else -1)
   if (is_local(pool$wires[[w]])) {
     now <- .Call(ffi_cluster_slots_running, pool$slots, pool_pids(pool))
     current <- now$element[[w]]

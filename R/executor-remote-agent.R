@@ -314,8 +314,13 @@ agent_look <- function(agent) {
   tokens <- character()
   for (at in agent_busy(agent)) {
     seat <- agent$seats[[at]]
-    events <- .Call(ffi_fork_poll, seat$pool, 0)
-    if (length(events) > 0L) agent_pass(agent, at, seat, events)
+    tryCatch(
+      {
+        events <- .Call(ffi_fork_poll, seat$pool, 0)
+        if (length(events) > 0L) agent_pass(agent, at, seat, events)
+      },
+      error = function(e) agent_cannot_pass(agent, at, seat, e)
+    )
     tokens <- c(tokens, seat$token)
   }
   agent_receive(agent)
@@ -352,6 +357,16 @@ agent_pass <- function(agent, at, seat, events) {
     }
   }
   agent_send(agent, "EVENTS", token = seat$token, events = events, pids = agent$pids)
+}
+
+# What a worker has sent does not fit into the memory that this process may have: that costs the worker, not the host.
+agent_cannot_pass <- function(agent, at, seat, cnd) {
+  if (inherits(cnd, "regatta_error_socket")) stop(cnd)
+  if (!is.null(agent$seats[[at]])) agent_leave(agent, at)
+  agent_renew(agent)
+  reason <- paste("what it has sent could not be passed on by its host:", conditionMessage(cnd))
+  event <- event_left(seat$id, reason)
+  agent_send(agent, "EVENTS", token = seat$token, events = list(event), pids = agent$pids)
 }
 
 # What the workers of a run with limits do.

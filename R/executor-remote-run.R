@@ -135,10 +135,7 @@ remote_look_hosts <- function(run) {
     host <- worker$seat$host
     if (host$life != worker$life || host$state != "ready") {
       run$workers[id] <- list(NULL)
-      remote_tell(run, list(
-        type = "left", worker = id, signal = NA_integer_, status = NA_integer_, peak = NA_real_, oom = -1,
-        backtrace = "", lost = host$reason
-      ))
+      remote_tell(run, event_left(id, host$reason))
     }
   }
 }

@@ -119,6 +119,14 @@ event_not_started <- function(worker, reason, host = NULL) {
   list(type = "left", worker = worker, reason = reason, host = host)
 }
 
+# The end of a worker of which nothing can be known; `lost`: what has ended it is not its own.
+event_left <- function(worker, lost = NULL, oom = -1) {
+  list(
+    type = "left", worker = worker, signal = NA_integer_, status = NA_integer_, peak = NA_real_, oom = oom,
+    backtrace = "", lost = lost
+  )
+}
+
 # Seconds after which the start of a worker, or a command that is to bring one, is taken to hang, by the time that the
 # user gives to a cluster to start: who is slow does not hang.
 start_patience <- function(timeout) max(60, 3 * timeout)

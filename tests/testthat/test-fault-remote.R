@@ -164,6 +164,26 @@ test_that("an agent that is asked to end before it has found its session takes i
   expect_identical(list.files(folder), character())
 })
 
+test_that("a value for which a host has no memory costs its worker, not the host", {
+  skip_without_crypto()
+  skip_unless_linux()
+  env <- local_remote_env()
+  cluster <- cluster_ssh(
+    "host", 2, remote_rscript(), env, shell_script(before = "ulimit -v 1200000"),
+    tunnel = FALSE, address = "127.0.0.1", timeout = 60 * slowness()
+  )
+  withr::defer(stop_remote(cluster))
+  agent <- agent_pids(cluster)
+  got <- suppressWarnings(par_lapply(
+    1:6, function(i) if (i == 3) numeric(5e7) else i, .on = cluster,
+    .control = on_remote(errors = "collect", batch = 1L)
+  ))
+  expect_match(conditionMessage(got[[3L]]), "element 3; .*passed on by its host: cannot allocate vector")
+  expect_identical(got[-3L], as.list((1:6)[-3L]))
+  expect_identical(par_lapply(1:4, identity, .on = cluster, .control = on_remote()), as.list(1:4))
+  expect_identical(agent_pids(cluster), agent)
+})
+
 test_that("the end of ssh costs what its host was at, and the host is started again", {
   ssh <- local_sshd()
   cluster <- cluster_ssh(
