@@ -33,6 +33,38 @@ TEST(an_inner_loop_ends_when_the_outer_one_has_failed) {
   CHECK(regatta::suppressedExceptions() == 0);
 }
 
+// The frames of a body that has thrown are left with its destructors.
+TEST(a_destructor_may_use_a_loop_if_it_keeps_what_that_throws) {
+  struct Loops {
+    std::atomic<int> &done, &stopped;
+    ~Loops() {
+      try {
+        regatta::parallelFor(0, 1000, [this](int) { ++done; });
+      } catch (const regatta::Stopped&) {
+        ++stopped;
+      }
+    }
+  };
+  std::atomic<int> done(0), stopped(0);
+  for (int round = 0; round < 50; ++round) {
+    CHECK(check::thrown([&] {
+      regatta::parallelFor(0, 1, [&](int) {
+        Loops loops{done, stopped};
+        throw std::runtime_error("body");
+      }, 1);
+    }) == "body");
+  }
+  CHECK(done.load() == 50000);
+  CHECK(stopped.load() == 0);
+  regatta::Cancellation token;
+  regatta::parallelFor(0, 1, [&](int) {
+    Loops loops{done, stopped};
+    token.request();
+  }, token);
+  CHECK(done.load() == 50000);
+  CHECK(stopped.load() == 1);
+}
+
 TEST(an_inner_loop_ends_when_the_outer_one_is_cancelled) {
   regatta::Cancellation token;
   std::atomic<bool> completed(false);
