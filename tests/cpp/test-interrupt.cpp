@@ -109,6 +109,65 @@ TEST(interrupt_while_only_helpers_work) {
   });
 }
 
+// The destructor of what still has tasks must not ask the host for an interrupt that is on its way to the caller.
+TEST(an_interrupt_that_leaves_a_loop_beside_tasks_is_told_once) {
+  std::atomic<bool> begun(false);
+  const auto push_to = [](regatta::TaskGroup& tasks) {
+    for (int i = 0; i < 500; ++i) tasks.push([] { busy_ms(1.0); });
+  };
+  const auto loop = [&] {
+    regatta::parallelFor(0, 1 << 30, [&](int) {
+      begun = true;
+      busy_ms(1.0);
+    });
+  };
+  const int again = fake_host::posted_again.load();
+  interrupt_during(begun, [&] {
+    regatta::TaskGroup group;
+    push_to(group);
+    loop();
+  });
+  interrupt_during(begun, [&] {
+    regatta::ThreadPool pool(2);
+    for (int i = 0; i < 500; ++i) pool.push([] { busy_ms(1.0); });
+    loop();
+  });
+  CHECK(fake_host::posted_again.load() == again);
+  // One that comes while the destructor waits was told to nobody.
+  {
+    regatta::TaskGroup group;
+    push_to(group);
+    fake_host::interrupt = true;
+  }
+  CHECK(fake_host::posted_again.load() == again + 1);
+  CHECK(check::thrown([] { regatta::checkUserInterrupt(); }) != "");
+}
+
+TEST(who_pushes_beyond_the_limit_hears_of_an_interrupt) {
+  std::atomic<bool> begun(false);
+  std::atomic<int> done(0);
+  const int many = 1000000;
+  const auto task = [&] {
+    begun = true;
+    ++done;
+    busy_ms(1.0);
+  };
+  interrupt_during(begun, [&] {
+    regatta::TaskGroup group(10);
+    for (int i = 0; i < many; ++i) group.push(task);
+  });
+  interrupt_during(begun, [&] {
+    regatta::ThreadPool pool(1);
+    for (int i = 0; i < many; ++i) pool.push(task);
+  });
+  // Without threads a push is what runs the task.
+  interrupt_during(begun, [&] {
+    regatta::ThreadPool pool(0);
+    for (int i = 0; i < many; ++i) pool.push(task);
+  });
+  CHECK(done.load() < many);
+}
+
 TEST(interrupt_in_pools) {
   std::atomic<bool> begun(false);
   const auto task = [&] {

@@ -33,6 +33,19 @@ TEST(other_threads_print_by_the_main_thread) {
   CHECK(fake_host::printed() == "no newline");
 }
 
+TEST(who_waits_for_tasks_that_have_ended_prints_what_they_have_left) {
+  fake_host::printed();
+  const auto print = [] { regatta::Rcout << "by a task\n"; };
+  regatta::ThreadPool pool(1);
+  pool.pushReturn(print).get();
+  pool.wait();
+  CHECK(fake_host::printed() == "by a task\n");
+  regatta::TaskGroup group(pool);
+  group.pushReturn(print).get();
+  group.wait();
+  CHECK(fake_host::printed() == "by a task\n");
+}
+
 TEST(loops_print_before_they_return) {
   fake_host::printed();
   regatta::parallelFor(0, 100, [](int i) { regatta::Rcout << "line " << i << "\n"; });

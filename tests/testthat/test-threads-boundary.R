@@ -130,6 +130,28 @@ test_that("errors, restarts, jumps and interrupts pass through C++ as through R"
   expect_boundary(got)
 })
 
+# Nothing of R's own handlers is under way then.
+test_that("an error that nobody catches goes to top level through C++, in a finalizer and at the prompt", {
+  script <- withr::local_tempfile(lines = c(
+    sprintf("dll <- dyn.load(\"%s\")", boundary_library()),
+    "call <- function(name, ...) .Call(getNativeSymbolInfo(name, dll), ...)",
+    "for (way in 1:3) {",
+    "  object <- new.env()",
+    "  reg.finalizer(object, function(e) call(\"level\", function() stop(\"finalizer \", way), function() 1, way))",
+    "  rm(object)",
+    "  invisible(gc())",
+    "}",
+    "cat(\"alive:\", call(\"counts\")[[1L]], \"\\n\")",
+    "call(\"level\", function() stop(\"top level\"), function() 1, 1L)"
+  ))
+  got <- withr::with_preserve_seed(
+    processx::run(file.path(R.home("bin"), "Rscript"), c("--vanilla", script), error_on_status = FALSE)
+  )
+  expect_identical(got$status, 1L)
+  expect_match(got$stdout, "alive: 0")
+  for (place in c(paste("finalizer", 1:3), "top level")) expect_match(got$stderr, place, fixed = TRUE)
+})
+
 test_that("they do with a garbage collection at every few allocations", {
   step <- as.integer(Sys.getenv("GCTORTURE_STEP", "20"))
   library <- boundary_library()

@@ -64,6 +64,23 @@ test_that("packages built by gcc and by clang share threads", {
   expect_packages_meet(lib, share = TRUE, compilers = c("clang", "gcc"))
 })
 
+# What is loaded for all is what the program itself seems to have.
+test_that("libraries share threads in whatever order and for whomever they are loaded", {
+  hidden <- "-fvisibility=hidden"
+  libraries <- list(
+    threads_compile("threads-process.cpp", "first", flags = hidden),
+    threads_compile("threads-process.cpp", "second", flags = "-fno-gnu-unique"),
+    threads_compile("threads-process.cpp", "third", flags = hidden)
+  )
+  for (global in list(c(FALSE, TRUE, FALSE), c(TRUE, FALSE, FALSE), c(FALSE, FALSE, TRUE))) {
+    found <- fault_run(function(libraries, global) {
+      loaded <- Map(function(path, all) dyn.load(path, local = !all), libraries, global)
+      vapply(loaded, function(dll) .Call(getNativeSymbolInfo("process_at", dll)), "")
+    }, list(libraries, global))$value
+    expect_length(unique(found), 1L)
+  }
+})
+
 test_that("a package with other forms of the standard classes has threads of its own", {
   lib <- local_library()
   threads_install("parttwo", lib, src = "PKG_CXXFLAGS = -D_GLIBCXX_DEBUG")

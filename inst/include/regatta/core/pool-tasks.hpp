@@ -28,7 +28,10 @@ inline void Pool::push(Group& group, Task* task) {
   task->interrupts = interrupts_before(process_);
   task->cancels = group.cancellation.requests();
   if (group.by_index) task->index += group.pushed.fetch_add(1, std::memory_order_relaxed);
-  if (!group.has_room()) make_room(group);
+  if (!group.has_room() && !make_room(group)) {
+    drop_task(task);
+    throw_interrupt_of_work(process_);
+  }
   // Before the task can be seen, so that the count is never less than the tasks that exist.
   group.pending.fetch_add(1, std::memory_order_relaxed);
   if (worker_count_ == 0 || (started() == 0 && !start_one())) {
@@ -46,19 +49,25 @@ inline void Pool::push(Group& group, Task* task) {
 
 // Who pushes waits until tasks are done. A task of the group does some in their place, as far as there are any and
 // the stack allows: it is not done itself before it has pushed, and if all threads were to wait so, none would be.
-REGATTA_NOINLINE inline void Pool::make_room(Group& group) {
-  if (!is_within(group)) return wait_until(group, &Group::has_space);
+// False for who has waited and was interrupted.
+REGATTA_NOINLINE inline bool Pool::make_room(Group& group) {
+  if (!is_within(group)) {
+    const std::uint32_t before = interrupts_before(process_);
+    wait_until(group, &Group::has_space);
+    return process_.interrupts() == before;
+  }
   const SlotLease lease(*this);
   Slot* const me = lease.slot();
   while (!group.has_space() && !too_deep()) {
     Task* const task = find_task(me, &group, true);
-    if (!task) return;
+    if (!task) break;
     run_tasks(task, me);
     if (me) report_done(*me);
   }
+  return true;
 }
 
-// When the program ends.
+// One that is not to be run: the program ends, or who pushes is interrupted.
 REGATTA_COLD inline void Pool::drop_task(Task* task) {
   Magazine alone;
   destroy_task(task, free_list_, alone);
@@ -90,9 +99,10 @@ inline void Pool::add_task(Group& group, Task* task) {
 }
 
 // Where there is no thread to run it the task runs at once, as far as the stack allows; what is
-// beyond that is left to the outermost push, and to who waits.
+// beyond that is left to the outermost push, and to who waits. The main thread turns to its host as in a loop.
 inline void Pool::push_alone(Task* task) {
   const bool inside = frame_here().pool == this;
+  const std::uint32_t before = task->interrupts;
   if (inside && too_deep()) {
     add_task(*task->group, task);
     return;
@@ -102,6 +112,9 @@ inline void Pool::push_alone(Task* task) {
   if (me) report_done(*me);
   if (inside) return;
   while (Task* const next = fetch_task(nullptr, nullptr, false)) run_tasks(next, nullptr);
+  if (!process_.on_main()) return;
+  poll_if_due(process_, ticks_now());
+  if (process_.interrupts() != before) throw_interrupt_of_work(process_);
 }
 
 // Runs the task, and with a record those that are next in its run queue and of the same group, so that
@@ -360,7 +373,6 @@ inline void Pool::wait_until(Group& group, bool (Group::*wanted)() const) {
     return me && give_back(*me);
   });
   if (me) report_done(*me);
-  if (process_.on_main()) print_now(process_);
 }
 
 // Tasks that wait for tasks that wait are run on top of each other, which a stack bears to some
@@ -390,6 +402,11 @@ inline bool Pool::wait_elsewhere(Group& group, bool (Group::*wanted)() const) {
   return true;
 }
 
+inline void Pool::wait_for_all(Group& group) {
+  wait_until(group, &Group::done);
+  if (process_.on_main()) print_now(process_);
+}
+
 // Until all tasks of the group are done. Throws the first exception of a task (those not begun by
 // then are dropped), UserInterruptException, or Stopped.
 inline void Pool::wait(Group& group) {
@@ -402,16 +419,17 @@ inline void Pool::wait(Group& group) {
                 "is: give what it waits for a TaskGroup of its own");
   }
   const std::uint32_t before = interrupts_before(process_);
-  wait_until(group, &Group::done);
+  wait_for_all(group);
   const bool interrupted = group.interrupted.exchange(false, std::memory_order_relaxed);
   throw_if_stopped(process_, group.first_exception, interrupted || process_.interrupts() != before, here);
 }
 
-// As wait(), but throws nothing: an interrupt is left to the host.
+// As wait(), but throws nothing: an interrupt that nothing has thrown is left to the host.
 inline void Pool::finish(Group& group) noexcept {
-  wait_until(group, &Group::done);
+  wait_for_all(group);
   const bool interrupted = group.interrupted.exchange(false, std::memory_order_relaxed);
-  if (interrupted && process_.on_main()) interrupt_later(process_);
+  const bool told = process_.interrupts() == process_.reported();
+  if (interrupted && process_.on_main() && !told) interrupt_later(process_);
 }
 
 }  // namespace detail

@@ -86,7 +86,7 @@ class REGATTA_SHARED Pool : public ActiveWork {
   Task* fetch_task(Slot* me, Group* group, bool thorough);
   Task* find_task(Slot* me, Group* group, bool thorough = false);
   bool give_back(Slot& me);
-  void make_room(Group& group);
+  bool make_room(Group& group);
   bool tasks_left() const;
   bool run_task(Slot& me);
   void run_tasks(Task* task, Slot* me);
@@ -94,6 +94,7 @@ class REGATTA_SHARED Pool : public ActiveWork {
   void report_done(Slot& me);
   void wait_until(Group& group, bool (Group::*wanted)() const);
   bool wait_elsewhere(Group& group, bool (Group::*wanted)() const);
+  void wait_for_all(Group& group);
 
   // Works until done(): work(idle_us) does some, or says that there is none, and then the thread waits
   // for a notification. The main thread turns to its host now and then.

@@ -23,17 +23,30 @@ namespace detail {
 using SharedGetter = void* (*)();
 
 #if defined(__ELF__)
-REGATTA_COLD inline int note_library(dl_phdr_info* info, std::size_t, void* names) {
-  static_cast<std::vector<std::string>*>(names)->push_back(info->dlpi_name ? info->dlpi_name : "");
+struct LoadedLibrary {
+  std::string name;  // empty: the program
+  const void* headers;
+};
+
+REGATTA_COLD inline int note_library(dl_phdr_info* info, std::size_t, void* libraries) {
+  static_cast<std::vector<LoadedLibrary>*>(libraries)
+      ->push_back(LoadedLibrary{info->dlpi_name ? info->dlpi_name : "", info->dlpi_phdr});
   return 0;
 }
 
-// The library stays loaded then, whoever lets it go.
-REGATTA_COLD inline SharedGetter look_up(const std::string& library, const char* symbol) {
-  const char* const name = library.empty() ? nullptr : library.c_str();
+REGATTA_COLD inline bool in_same_library(const void* one, const void* other) {
+  Dl_info a, b;
+  return dladdr(one, &a) != 0 && dladdr(other, &b) != 0 && a.dli_fbase == b.dli_fbase;
+}
+
+// What the library has itself: the program also sees what was loaded later for all, and a library what it depends
+// on. It stays loaded then, whoever lets it go.
+REGATTA_COLD inline SharedGetter look_up(const LoadedLibrary& library, const char* symbol) {
+  const char* const name = library.name.empty() ? nullptr : library.name.c_str();
   void* const handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
   if (!handle) return nullptr;
-  void* const found = dlsym(handle, symbol);
+  void* found = dlsym(handle, symbol);
+  if (found && !in_same_library(found, library.headers)) found = nullptr;
   if (found && name) dlopen(name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
   dlclose(handle);
   return reinterpret_cast<SharedGetter>(found);
@@ -43,10 +56,10 @@ REGATTA_COLD inline SharedGetter look_up(const std::string& library, const char*
 // A library that exports nothing, or a system without such a list, has its own.
 REGATTA_COLD inline SharedGetter find_shared(const char* symbol, SharedGetter own) {
 #if defined(__ELF__)
-  std::vector<std::string> names;
-  dl_iterate_phdr(&note_library, &names);
-  for (const std::string& name : names) {
-    if (SharedGetter found = look_up(name, symbol)) return found;
+  std::vector<LoadedLibrary> libraries;
+  dl_iterate_phdr(&note_library, &libraries);
+  for (const LoadedLibrary& one : libraries) {
+    if (SharedGetter found = look_up(one, symbol)) return found;
   }
 #endif
   static_cast<void>(symbol);

@@ -60,9 +60,9 @@ struct REGATTA_SHARED RUnwind {
 };
 
 // What R's error handling hands to tryCatch(): condition (NULL: the message is in a buffer of R's),
-// call, handler, and R's own mark, a list of one NULL.
+// call, handler, and R's own mark, a list of one NULL. With a jump to top level comes nothing at all.
 inline bool is_handler_result(SEXP list) {
-  if (TYPEOF(list) != VECSXP || Rf_xlength(list) != 4) return false;
+  if (!list || TYPEOF(list) != VECSXP || Rf_xlength(list) != 4) return false;
   if (!Rf_isFunction(VECTOR_ELT(list, 2))) return false;
   SEXP mark = VECTOR_ELT(list, 3);
   return TYPEOF(mark) == VECSXP && Rf_xlength(mark) == 1 && VECTOR_ELT(mark, 0) == R_NilValue;
