@@ -113,7 +113,7 @@ stream_take <- function(stream, index) {
   failed <- if (!is.null(run$errors)) run$errors[[index]]
   taken <- if (is.null(failed)) run$values[index] else list(as_failed(failed))
   stream$largest <- max(stream$largest, as.double(utils::object.size(taken)) - list_of_one)
-  run$values[index] <- list(NULL)
+  tasks_set(run, "values", index, list(NULL))
   stream$taken <- index
   taken
 }
