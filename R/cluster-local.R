@@ -34,6 +34,10 @@ print.regatta_cluster <- function(x, ...) {
     cat(size, "of this machine, stopped\n")
     return(invisible(x))
   }
+  if (!is_owner(state$pid, state$stand)) {
+    cat(size, "of another process\n")
+    return(invisible(x))
+  }
   members <- .Call(ffi_fork_stand_members, state$stand)
   ready <- sum(members$pid[numbers] > 0L)
   born <- if (state$start == "forkserver") "forked by a server" else "each started by a server"

@@ -72,9 +72,14 @@ check_connections <- function(connections) {
 # The same for the clusters of this package: `pid` is the process that has made one. A fork inherits its
 # external pointer, elsewhere it is a null pointer.
 check_owner <- function(pid, pointer) {
-  is_stored <- typeof(pointer) == "externalptr" && !.Call(ffi_encode_is_foreign, pointer)
-  if (pid != Sys.getpid() || is_stored) signal_error(error_owner(if (is_stored || is.null(pointer)) NA else pid))
+  if (!is_owner(pid, pointer)) {
+    signal_error(error_owner(if (is_stored_pointer(pointer) || is.null(pointer)) NA else pid))
+  }
 }
+
+is_owner <- function(pid, pointer) pid == Sys.getpid() && !is_stored_pointer(pointer)
+
+is_stored_pointer <- function(pointer) typeof(pointer) == "externalptr" && !.Call(ffi_encode_is_foreign, pointer)
 
 # Nobody may have used the cluster before the session was forked. What has been inherited the process
 # before has open, too; where there is no /proc that is not seen.

@@ -59,7 +59,8 @@ cluster_worker_begin <- function(bytes, slots, number, token, share = NULL, sett
   evaluate_begin(control, job$seed, notes = job$notes)
 }
 
-# `begin`: list(bytes, slots, number, share, settings, mark) with the first batch of a run, or after another run.
+# `begin`: list(bytes, slots, number, share, settings, mark, alone) with the first batch of a run, or after another run.
+# After one that is `alone` nothing of the run stays here.
 # Interrupts are let in where an element runs and nowhere else: one that came between two of them, while an error is
 # on its way from its frames, would end the batch without a reply.
 cluster_worker_batch <- function(elements, tries, token, begin = NULL) {
@@ -78,7 +79,9 @@ cluster_worker_batch <- function(elements, tries, token, begin = NULL) {
       cluster_worker_run(function() allowInterrupts(cluster_worker$job$loop()))
     })
     take_interrupts()
-    cluster_reply(cluster_worker$held)
+    records <- cluster_worker$held
+    if (isTRUE(begin$alone)) cluster_worker_clear()
+    cluster_reply(records)
   })
 }
 

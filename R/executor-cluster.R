@@ -52,6 +52,8 @@ cluster_pool <- function(on, plan) {
   first <- seq_len(plan$workers)
   pool$wires <- wires[first]
   pool$spare <- if (pool$sockets) wires[-first]
+  # Where nobody says which process a node is, one that the run does not use may be what another was.
+  pool$wanders <- !pool$sockets && length(wires) > plan$workers
   pool$session <- Sys.getpid()
   pool$token <- paste(Sys.getpid(), format(.Call(ffi_clock), digits = 15))
   pool$alive <- rep(TRUE, plan$workers)
@@ -404,10 +406,10 @@ cluster_give <- function(pool, w, elements, tries) {
       bytes = pool$packed[[cluster_nearness(wire)]]$bytes,
       slots = if (near) pool$slots, number = w, share = pool$share[[w]],
       settings = settings_since(wire$base, near, pool$settings),
-      mark = wire_mark(wire, pool$token)
+      mark = wire_mark(wire, pool$token), alone = pool$wanders
     )
   }
-  wire$job <- pool$token
+  wire$job <- if (!pool$wanders) pool$token
   wire$slots <- pool$slots
   wire$worker <- w
   cluster_send(

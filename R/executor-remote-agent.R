@@ -14,13 +14,13 @@ agent_main <- function() {
   link <- NULL
   status <- tryCatch(
     {
-      .Call(ffi_link_heed_sigterm)
+      .Call(ffi_link_heed_signals)
       link <- agent_join(agent_line())
       .Call(ffi_link_end_with_session, tempdir())
       link_send(link, list(type = "JOIN", data = agent_facts()))
       agent_serve(link)
     },
-    interrupt = function(e) .Call(ffi_link_end_status), # the session is gone, or SIGTERM has come
+    interrupt = function(e) .Call(ffi_link_end_status), # the session is gone, or a signal has come
     error = function(e) {
       message(conditionMessage(e))
       1L

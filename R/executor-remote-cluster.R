@@ -115,7 +115,10 @@ format.regatta_remote <- function(x, ...) {
   counts <- table(factor(hosts, unique(hosts)))
   size <- sprintf("%d node%s", length(hosts), if (length(hosts) == 1L) "" else "s")
   where <- paste(counts, "on", names(counts), collapse = ", ")
-  sprintf("<cluster of %s: %s%s>", size, where, if (remote_is_stopped(pool)) ", stopped" else "")
+  state <- if (remote_is_stopped(pool)) {
+    ", stopped"
+  } else if (!is_owner(pool$pid, remote_pointer(pool))) ", of another process"
+  sprintf("<cluster of %s: %s%s>", size, where, if (is.null(state)) "" else state)
 }
 
 print.regatta_remote <- function(x, ...) {

@@ -84,7 +84,21 @@ fork_server_start <- function(config, call = NULL) {
     signal_error(error_server("cannot load its packages", reply$failed, call = call))
   }
   serves <- TRUE
-  list(server = server, temp = reply$temp, loaded = reply$loaded, base = base)
+  if (!is.null(config$command)) {
+    config$path <- file.path(reply$temp, member_config)
+    fork_server_note(config)
+  }
+  list(
+    server = server, temp = reply$temp, loaded = reply$loaded, base = base,
+    config = if (!is.null(config$command)) config
+  )
+}
+
+# For workers that are programs, which know of it by the folder of their temporary files: below that of the session,
+# which anybody may remove.
+fork_server_note <- function(config) {
+  dir.create(dirname(config$path), showWarnings = FALSE, recursive = TRUE, mode = "0700")
+  saveRDS(config, config$path)
 }
 
 # One that was killed has left its folder of temporary files.
@@ -115,11 +129,9 @@ fork_server_main <- function() {
   quit("no", runLast = FALSE)
 }
 
-# What workers that are programs are to load stands in a file, of which they know by the folder of their
-# temporary files: it is below that of the server.
+# Workers that are programs load what they need themselves.
 fork_server_load <- function(config) {
   if (!is.null(config$command)) {
-    saveRDS(config, file.path(tempdir(), member_config))
     Sys.setenv(TMPDIR = tempdir())
     return(NULL)
   }

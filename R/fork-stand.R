@@ -35,6 +35,7 @@ stand_serve <- function(state, call = NULL) {
   known <- fork_server(state$packages, call, state$start == "forkserver", state$options)
   state$server <- known$server
   state$base <- known$base
+  state$config <- known$config
 }
 
 stand_state <- function(cl) unclass(cl)[[1L]]$state
@@ -100,6 +101,8 @@ stand_ready <- function(state) {
   if (!.Call(ffi_fork_server_state, state$server)$alive) {
     stand_serve(state)
     .Call(ffi_fork_stand_renew, state$stand, state$server)
+  } else if (!is.null(state$config) && !file.exists(state$config$path)) {
+    fork_server_note(state$config)
   }
 }
 

@@ -158,7 +158,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_gate_step, 2),
     ENTRY(ffi_link_close, 2),
     ENTRY(ffi_link_end_with_session, 1),
-    ENTRY(ffi_link_heed_sigterm, 0),
+    ENTRY(ffi_link_heed_signals, 0),
     ENTRY(ffi_link_end_status, 0),
     ENTRY(ffi_link_join, 5),
     ENTRY(ffi_link_look, 1),

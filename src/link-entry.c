@@ -280,8 +280,8 @@ SEXP ffi_link_end_with_session(SEXP folder) {
   return R_NilValue;
 }
 
-SEXP ffi_link_heed_sigterm(void) {
-  rg_link_heed_sigterm();
+SEXP ffi_link_heed_signals(void) {
+  rg_link_heed_signals();
   return R_NilValue;
 }
 

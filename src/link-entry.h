@@ -15,7 +15,7 @@ SEXP ffi_link_take(SEXP link);
 SEXP ffi_link_look(SEXP link);
 SEXP ffi_link_close(SEXP link, SEXP linger);
 SEXP ffi_link_end_with_session(SEXP folder);
-SEXP ffi_link_heed_sigterm(void);
+SEXP ffi_link_heed_signals(void);
 SEXP ffi_link_end_status(void);
 
 #endif

@@ -204,15 +204,15 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
   return 0;
 }
 
-/* As a scheduler asks a node that is no longer wanted, some time before it kills it. */
-static volatile sig_atomic_t is_terminated;
+/* The signal by which the process was asked to end: SIGTERM as a scheduler sends it to a node that is no longer
+   wanted, some time before it kills it; SIGHUP when what it was started from has gone. */
+static volatile sig_atomic_t told_to_end;
 static atomic_int has_session;
 
 /* While there is no session whose thread would see to it, R hears of it as of Ctrl-C. */
 static void on_term(int signal_number) {
-  (void)signal_number;
   int saved = errno;
-  is_terminated = 1;
+  told_to_end = signal_number;
   if (atomic_load(&has_session)) {
     tell(all.wake[1]);
   } else {
@@ -221,7 +221,7 @@ static void on_term(int signal_number) {
   errno = saved;
 }
 
-int rg_link_end_status(void) { return is_terminated ? 128 + SIGTERM : 1; }
+int rg_link_end_status(void) { return told_to_end ? 128 + told_to_end : 1; }
 
 /* R has not ended the process, as it computes, or is stuck. */
 static void end_process(void) {
@@ -237,7 +237,7 @@ static void mind_session(rg_link *link, int64_t now) {
   if (link->state == RG_LINK_OPEN && (double)link->silent > link->settings.silence * 1e9) {
     lose(link, RG_FRAME_ERROR, ETIMEDOUT);
   }
-  if (link->state == RG_LINK_OPEN && is_terminated) lose(link, RG_FRAME_ERROR, ECANCELED);
+  if (link->state == RG_LINK_OPEN && told_to_end) lose(link, RG_FRAME_ERROR, ECANCELED);
   if (link->state == RG_LINK_OPEN) return;
   if (!end_at) {
     end_at = now + grace_ns;
@@ -452,10 +452,11 @@ void rg_link_end_with_session(const char *folder) {
   snprintf(all.folder, sizeof all.folder, "%s", folder);
   pthread_mutex_unlock(&all.lock);
   atomic_store(&has_session, 1);
-  if (is_terminated) tell(all.wake[1]);
+  if (told_to_end) tell(all.wake[1]);
 }
 
-void rg_link_heed_sigterm(void) {
+void rg_link_heed_signals(void) {
   struct sigaction action = {.sa_handler = on_term};
   sigaction(SIGTERM, &action, NULL);
+  sigaction(SIGHUP, &action, NULL);
 }

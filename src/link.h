@@ -76,14 +76,14 @@ void rg_link_close(rg_link *link, double linger);
 int rg_link_news(void);
 void rg_link_news_seen(void);
 
-/* What a node does when its session is gone, or SIGTERM has come, after R had a moment to end it by itself: removes
-   `folder` (R's temporary one) and ends the process and its children. To be called by R's thread. */
+/* What a node does when its session is gone, or SIGTERM or SIGHUP has come, after R had a moment to end it by itself:
+   removes `folder` (R's temporary one) and ends the process and its children. To be called by R's thread. */
 void rg_link_end_with_session(const char *folder);
 
-/* From now on SIGTERM does not kill the process. */
-void rg_link_heed_sigterm(void);
+/* From now on SIGTERM and SIGHUP end the process in good order. */
+void rg_link_heed_signals(void);
 
-/* The status with which it ends: of SIGTERM as a shell tells it. */
+/* The status with which it ends: of a signal as a shell tells it. */
 int rg_link_end_status(void);
 
 #endif

@@ -262,6 +262,7 @@ test_that("workers that belong to another process are an error that says so", {
 })
 
 test_that("a cluster that was stored and read again is an error that says so", {
+  expect_output(print(unserialize(serialize(standing, NULL))), "cluster of 2 workers of another process")
   cl <- local_pool(1L)
   stored <- unserialize(serialize(cl, NULL))
   used <- list(
@@ -437,6 +438,18 @@ test_that("the folder of temporary files is there for the next call, whatever an
   unlink(tidied[[1L]], recursive = TRUE)
   mode <- function(i) format(file.mode(tempdir()))
   expect_identical(parallel::clusterCall(local_pool(), mode, 1L), list("700", "700")) # from the same server
+})
+
+test_that("workers that are programs are replaced where the folder of temporary files was removed", {
+  skip_unless_linux()
+  cl <- local_pool(2L, start = "parallel")
+  config <- regatta:::stand_state(cl)$config$path
+  unlink(dirname(config), recursive = TRUE)
+  pids <- cluster_pids(cl)
+  for (pid in pids) tools::pskill(pid, tools::SIGKILL)
+  wait_until(!any(vapply(pids, is_running, NA)))
+  expect_identical(par_lapply(1:4, identity, .on = cl, .control = on_local()), as.list(1:4))
+  expect_false(any(cluster_pids(cl) %in% pids))
 })
 
 test_that("a part of a cluster is one where package parallel is not loaded", {

@@ -526,6 +526,32 @@ test_that("a cluster is an error at once in a process that has not made it, and 
   }
 })
 
+test_that("a part of nodes that nobody can tell apart does the work of a run", {
+  if (!nzchar(system.file(package = "mirai"))) skip("mirai is not installed")
+  got <- fault_run(function() {
+    cl <- mirai::make_cluster(2L)
+    on.exit(mirai::stop_cluster(cl))
+    options(regatta.on = cl)
+    one <- function(...) par_control(workers = 1L, batch = 1L, progress = FALSE, ...)
+    stream <- par_stream(1:6, function(i) i * 2, .control = one())
+    taken <- list()
+    while (par_more(stream)) taken <- c(taken, par_next(stream))
+    list(
+      map = par_lapply(1:6, function(i) i * 2, .control = one()), stream = taken,
+      drawn = par_lapply(1:6, function(i) runif(1), .control = one(seed = 1L)),
+      error = tryCatch(par_lapply(1:6, function(i) if (i == 5L) stop("no") else i, .control = one()),
+        error = conditionMessage),
+      all = par_lapply(1:6, function(i) i * 2), left = unlist(parallel::clusterCall(cl, function() {
+        ls(get("cluster_worker", asNamespace("regatta")))
+      }))
+    )
+  })$value
+  for (way in c("map", "stream", "all")) expect_identical(got[[way]], as.list(1:6 * 2))
+  expect_identical(got$drawn, par_lapply(1:6, function(i) runif(1), .control = par_control(seed = 1L, workers = 2L)))
+  expect_match(got$error, "element 5")
+  expect_length(got$left, 0L)
+})
+
 test_that("clusters that have no sockets will do", {
   # Loaded, mirai keeps descriptors and threads to the end of the session.
   if (!nzchar(system.file(package = "mirai"))) skip("mirai is not installed")

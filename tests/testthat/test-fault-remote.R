@@ -151,17 +151,20 @@ test_that("an agent that is asked to end before it has found its session takes i
   withr::defer(close(server))
   line <- paste("127.0.0.1", socket_port(server), 0, strrep("0", 64L), 600, 20)
   rscript <- remote_rscript()
-  agent <- withr::with_preserve_seed(processx::process$new(
-    rscript[[1L]], c(rscript[-1L], "-e", "regatta:::agent_main()"),
-    env = c("current", remote_env(folder), REGATTA_NODE = line)
-  ))
-  withr::defer(agent$kill())
-  wait_until(socket_select(server, timeout = 0), 60)
-  expect_length(list.files(folder), 1L)
-  agent$signal(tools::SIGTERM)
-  agent$wait(30000 * slowness())
-  expect_identical(agent$get_exit_status(), 128L + tools::SIGTERM)
-  expect_identical(list.files(folder), character())
+  for (signal in c(tools::SIGTERM, tools::SIGHUP)) {
+    agent <- withr::with_preserve_seed(processx::process$new(
+      rscript[[1L]], c(rscript[-1L], "-e", "regatta:::agent_main()"),
+      env = c("current", remote_env(folder), REGATTA_NODE = line)
+    ))
+    withr::defer(agent$kill())
+    wait_until(socket_select(server, timeout = 0), 60)
+    close(socket_accept(server))
+    expect_length(list.files(folder), 1L)
+    agent$signal(signal)
+    agent$wait(30000 * slowness())
+    expect_identical(agent$get_exit_status(), 128L + signal)
+    expect_identical(list.files(folder), character())
+  }
 })
 
 test_that("a value for which a host has no memory costs its worker, not the host", {
