@@ -119,5 +119,5 @@ job_launch <- function(spec, script, hosts, name) {
     sprintf("if %s; then missed=0; else missed=$((missed+1)); fi; sleep 2 & wait $!; done;", spec$alive),
     sprintf("%s 2>/dev/null", spec$cancel)
   )
-  launch_start(c("sh", "-c", watch, "submit", spec$submit), script, hosts, name)
+  launch_start(c("sh", "-c", watch, "submit", spec$submit), script, hosts, name, watches = TRUE)
 }

@@ -26,6 +26,7 @@ agent_main <- function() {
       1L
     }
   )
+  unlink(tempdir(), recursive = TRUE) # the end of the connection may be that of a job, with what still runs in it
   if (!is.null(link)) .Call(ffi_link_close, link, 1)
   quit("no", status, FALSE)
 }

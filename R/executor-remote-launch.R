@@ -1,8 +1,9 @@
 # Commands that run beside the session and bring agents: ssh, srun. What they are to know comes on stdin
 # from a file that only this user can read; what they print is kept to be shown if they fail.
 
-# `command` is the words of a command, `line` its stdin; `hosts` are the numbers of those it is for.
-launch_start <- function(command, line, hosts, name) {
+# `command` is the words of a command, `line` its stdin; `hosts` are the numbers of those it is for. It ends with its
+# agents, or `watches` jobs and sees some time later that they have gone.
+launch_start <- function(command, line, hosts, name, watches = FALSE) {
   folder <- tempfile("launch-")
   dir.create(folder, mode = "0700")
   files <- file.path(folder, c("stdin", "log", "pid"))
@@ -14,7 +15,9 @@ launch_start <- function(command, line, hosts, name) {
   )
   words <- c("-c", script, "launch", command)
   status <- system2("sh", vapply(words, shQuote, ""), wait = FALSE)
-  launch <- list(folder = folder, log = files[[2L]], pid_file = files[[3L]], hosts = hosts, name = name)
+  launch <- list(
+    folder = folder, log = files[[2L]], pid_file = files[[3L]], hosts = hosts, name = name, watches = watches
+  )
   launch$begun <- .Call(ffi_clock)
   launch
 }

@@ -57,6 +57,8 @@ for (system in names(jobs_expected)) test_that(paste("a job brings a worker and 
     rscript = remote_rscript(), env = remote_env(), timeout = 60 * slowness()
   )
   withr::defer(stop_remote(cluster))
+  # What watches the job looks now and then whether it has gone: nobody waits for that.
+  local_function("launches_await", function(launches, seconds) expect_length(launches, 0L))
   draw <- function(i) runif(1) + i
   expect_identical(
     par_lapply(1:3, draw, .on = cluster, .control = par_control(seed = 1L, progress = FALSE)),
