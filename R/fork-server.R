@@ -83,11 +83,11 @@ fork_server_start <- function(config, call = NULL) {
   if (!is.null(reply$failed)) {
     signal_error(error_server("cannot load its packages", reply$failed, call = call))
   }
-  serves <- TRUE
   if (!is.null(config$command)) {
     config$path <- file.path(reply$temp, member_config)
     fork_server_note(config)
   }
+  serves <- TRUE
   list(
     server = server, temp = reply$temp, loaded = reply$loaded, base = base,
     config = if (!is.null(config$command)) config
