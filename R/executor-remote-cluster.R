@@ -161,11 +161,9 @@ remote_status_of <- function(seat, look, heard) {
   at <- seat$at
   of <- function(what) if (is.null(look)) NA_real_ else look[[what]][[at]]
   stopped <- !is.null(look) && look$state[[at]] %in% c("T", "t")
-  state <- if (host$state == "gone") {
-    "gone"
-  } else if (host$state != "ready") {
+  state <- if (host$state %in% c("launched", "coming")) {
     "starting"
-  } else if (is.na(seat_pid(seat))) {
+  } else if (host$state == "gone" || is.na(seat_pid(seat))) {
     "gone"
   } else if (stopped || is.null(look)) {
     "silent"

@@ -45,9 +45,12 @@ launch_said <- function(launch) {
 }
 
 # Commands end with their agents, which were told to: those that have not after `seconds` are to be ended.
-launches_await <- function(launches, seconds) {
+launches_await <- function(launches, seconds) await_none(launches, launch_is_running, seconds)
+
+# Until none of `things` is there any more, or `seconds` are over.
+await_none <- function(things, is_there, seconds) {
   until <- .Call(ffi_clock) + seconds
-  while (any(vapply(launches, launch_is_running, NA)) && .Call(ffi_clock) < until) .Call(ffi_sleep, 0.02)
+  while (any(vapply(things, is_there, NA)) && .Call(ffi_clock) < until) .Call(ffi_sleep, 0.02)
 }
 
 launch_end <- function(launch) {

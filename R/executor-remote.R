@@ -472,7 +472,8 @@ remote_stop <- function(pool) {
   }))
   linked <- Filter(function(host) !is.null(host$link), pool$hosts)
   for (host in linked) try(link_send(host$link, list(type = "DONE")), silent = TRUE)
-  remote_await_ends(linked, 5)
+  # They close their connections when their workers have ended.
+  await_none(linked, function(host) .Call(ffi_link_look, host$link)$open, 5)
   for (host in linked) {
     .Call(ffi_link_close, host$link, 5)
     host$link <- NULL
@@ -481,13 +482,6 @@ remote_stop <- function(pool) {
   told <- vapply(linked, `[[`, 0L, "number")
   ending <- Filter(function(launch) any(launch$hosts %in% told) && !launch$watches, pool$launches)
   launches_await(ending, 5)
-}
-
-# Agents that were told to end close their connections when their workers have ended.
-remote_await_ends <- function(hosts, seconds) {
-  until <- .Call(ffi_clock) + seconds
-  is_open <- function(host) .Call(ffi_link_look, host$link)$open
-  while (any(vapply(hosts, is_open, NA)) && .Call(ffi_clock) < until) .Call(ffi_sleep, 0.02)
 }
 
 # What has brought agents, or is to, ends.

@@ -83,10 +83,6 @@ fork_server_start <- function(config, call = NULL) {
   if (!is.null(reply$failed)) {
     signal_error(error_server("cannot load its packages", reply$failed, call = call))
   }
-  if (!is.null(config$command)) {
-    config$path <- file.path(reply$temp, member_config)
-    fork_server_note(config)
-  }
   serves <- TRUE
   list(
     server = server, temp = reply$temp, loaded = reply$loaded, base = base,
@@ -94,11 +90,17 @@ fork_server_start <- function(config, call = NULL) {
   )
 }
 
-# For workers that are programs, which know of it by the folder of their temporary files: below that of the session,
-# which anybody may remove.
-fork_server_note <- function(config) {
-  dir.create(dirname(config$path), showWarnings = FALSE, recursive = TRUE, mode = "0700")
-  saveRDS(config, config$path)
+# What workers that are programs are to load, which know of it by the folder of their temporary files: below that of
+# the session, which anybody may remove.
+fork_server_note <- function(known) {
+  if (is.null(known$config)) {
+    return(invisible())
+  }
+  path <- file.path(known$temp, member_config)
+  if (!file.exists(path)) {
+    dir.create(known$temp, showWarnings = FALSE, recursive = TRUE, mode = "0700")
+    saveRDS(known$config, path)
+  }
 }
 
 # One that was killed has left its folder of temporary files.

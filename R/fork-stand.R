@@ -33,9 +33,10 @@ stand_new <- function(n, packages, call = NULL, start = "forkserver", timeout = 
 
 stand_serve <- function(state, call = NULL) {
   known <- fork_server(state$packages, call, state$start == "forkserver", state$options)
+  state$known <- known
   state$server <- known$server
   state$base <- known$base
-  state$config <- known$config
+  fork_server_note(known)
 }
 
 stand_state <- function(cl) unclass(cl)[[1L]]$state
@@ -101,8 +102,8 @@ stand_ready <- function(state) {
   if (!.Call(ffi_fork_server_state, state$server)$alive) {
     stand_serve(state)
     .Call(ffi_fork_stand_renew, state$stand, state$server)
-  } else if (!is.null(state$config) && !file.exists(state$config$path)) {
-    fork_server_note(state$config)
+  } else {
+    fork_server_note(state$known)
   }
 }
 

@@ -104,7 +104,6 @@ need_command nm binutils "reads the symbols of the built library"
 if [ "$goal" = valgrind ] || [ "$goal" = deep ]; then need_command valgrind valgrind "finds errors of memory"; fi
 if [ "$goal" = deep ]; then
   need_command clang clang "builds the package a second time"
-  need_command qpdf qpdf "R CMD check --as-cran looks with it at the size of PDFs"
   need_command checkbashisms devscripts "R CMD check --as-cran asks it about scripts"
   need_command qpdf qpdf "R CMD check --as-cran asks it about PDFs"
   if apt_here; then need_file /usr/lib/python3/dist-packages/clang/cindex.py python3-clang-14; fi

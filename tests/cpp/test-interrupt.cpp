@@ -109,12 +109,15 @@ TEST(interrupt_while_only_helpers_work) {
   });
 }
 
+// Half a second of tasks for a group or pool.
+template <class Tasks>
+void push_work(Tasks& tasks) {
+  for (int i = 0; i < 500; ++i) tasks.push([] { busy_ms(1.0); });
+}
+
 // The destructor of what still has tasks must not ask the host for an interrupt that is on its way to the caller.
 TEST(an_interrupt_that_leaves_a_loop_beside_tasks_is_told_once) {
   std::atomic<bool> begun(false);
-  const auto push_to = [](regatta::TaskGroup& tasks) {
-    for (int i = 0; i < 500; ++i) tasks.push([] { busy_ms(1.0); });
-  };
   const auto loop = [&] {
     regatta::parallelFor(0, 1 << 30, [&](int) {
       begun = true;
@@ -124,19 +127,19 @@ TEST(an_interrupt_that_leaves_a_loop_beside_tasks_is_told_once) {
   const int again = fake_host::posted_again.load();
   interrupt_during(begun, [&] {
     regatta::TaskGroup group;
-    push_to(group);
+    push_work(group);
     loop();
   });
   interrupt_during(begun, [&] {
     regatta::ThreadPool pool(2);
-    for (int i = 0; i < 500; ++i) pool.push([] { busy_ms(1.0); });
+    push_work(pool);
     loop();
   });
   CHECK(fake_host::posted_again.load() == again);
   // One that comes while the destructor waits was told to nobody.
   {
     regatta::TaskGroup group;
-    push_to(group);
+    push_work(group);
     fake_host::interrupt = true;
   }
   CHECK(fake_host::posted_again.load() == again + 1);

@@ -443,13 +443,17 @@ test_that("the folder of temporary files is there for the next call, whatever an
 test_that("workers that are programs are replaced where the folder of temporary files was removed", {
   skip_unless_linux()
   cl <- local_pool(2L, start = "parallel")
-  config <- regatta:::stand_state(cl)$config$path
-  unlink(dirname(config), recursive = TRUE)
+  temp <- regatta:::stand_state(cl)$known$temp
+  expect_true(dir.exists(temp))
+  unlink(temp, recursive = TRUE)
   pids <- cluster_pids(cl)
   for (pid in pids) tools::pskill(pid, tools::SIGKILL)
   wait_until(!any(vapply(pids, is_running, NA)))
   expect_identical(par_lapply(1:4, identity, .on = cl, .control = on_local()), as.list(1:4))
   expect_false(any(cluster_pids(cl) %in% pids))
+  # those of another cluster are started by the same server
+  unlink(temp, recursive = TRUE)
+  expect_length(unique(cluster_pids(local_pool(2L, start = "parallel"))), 2L)
 })
 
 test_that("a part of a cluster is one where package parallel is not loaded", {

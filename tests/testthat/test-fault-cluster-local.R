@@ -190,7 +190,7 @@ test_that("the end of the server is an error that says so, and the next run has 
   expect_identical(par_lapply(1:4, identity, .on = cl, .control = on_local()), as.list(1:4))
 })
 
-test_that("a server that ends while it is asked for a worker is followed by another, unless a run has lost its workers", {
+test_that("a server that ends while it is asked for a worker is followed by another, but for a run that has begun", {
   skip_unless_linux()
   cl <- local_pool(2L)
   end_server <- function() {
