@@ -104,6 +104,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const bool fine = result.how == Decoded::fine;
   std::vector<unsigned char> whole, parts;
   if (fine) {
+    ++inputs_read();
     whole.assign(out, out + one.bytes);
     try_packing(whole.data(), whole.size());
   }

@@ -16,6 +16,12 @@ inline void must(bool holds, const char* what) {
   std::abort();
 }
 
+/* How many inputs held something that could be read. */
+inline std::size_t& inputs_read() {
+  static std::size_t count = 0;
+  return count;
+}
+
 /* An input, byte by byte; zeros when it is over. */
 class Input {
  public:
