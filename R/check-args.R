@@ -19,13 +19,13 @@ check_function <- function(f, argument, call = rlang::caller_env()) {
   })
 }
 
-check_count <- function(x, argument, min = 1, null = FALSE, call = rlang::caller_env()) {
+check_count <- function(x, argument, min = 1, max = .Machine$integer.max, null = FALSE, call = rlang::caller_env()) {
   if (null && is.null(x)) {
     return(NULL)
   }
-  if (!is_whole(x) || x < min || x > .Machine$integer.max) {
+  if (!is_whole(x) || x < min || x > max) {
     must <- if (is_whole(x) && x > min) {
-      sprintf("a whole number of at most %d", .Machine$integer.max)
+      sprintf("a whole number of at most %d", max)
     } else if (min == 1) {
       "a positive whole number"
     } else {

@@ -3,12 +3,16 @@
 
 cluster_local <- function(n = workers_available(), packages = NULL,
                           start = c("forkserver", "parallel", "sequential"), timeout = 60) {
-  n <- check_count(n, "n")
+  n <- check_count(n, "n", max = local_most)
   packages <- check_packages(packages)
   start <- check_choice(start, "start", c("forkserver", "parallel", "sequential"))
   timeout <- check_seconds(timeout, "timeout")
   with_calls(stand_cluster(n, packages, sys.call(), start, timeout))
 }
+
+# Workers of one cluster on one machine: as many as the cores that are counted on any. What more would do is to bring
+# the machine down.
+local_most <- 4096L
 
 check_packages <- function(packages) {
   if (is.null(packages)) {
@@ -54,8 +58,16 @@ print.regatta_cluster <- function(x, ...) {
   invisible(x)
 }
 
-# Package parallel has the same for all clusters, but need not be loaded.
-`[.regatta_cluster` <- function(x, ...) structure(unclass(x)[...], class = class(x))
+# Package parallel has such a method for all clusters, but need not be loaded. Its functions send a node that a part
+# has twice a second call before they ask for the value of the first, and a worker has one call at a time.
+`[.regatta_cluster` <- function(x, ...) {
+  part <- unclass(x)[...]
+  ranks <- vapply(part, function(node) if (is.null(node)) NA_integer_ else node$rank, 1L)
+  if (anyNA(ranks) || anyDuplicated(ranks) > 0L) {
+    abort_argument("i", ranks, sprintf("workers of this cluster of %d, each once", length(x)), call = sys.call())
+  }
+  structure(part, class = class(x))
+}
 
 # By parallel::stopCluster(). The workers of all who share the object.
 stopCluster.regatta_cluster <- function(cl = NULL) {

@@ -15,7 +15,7 @@ sendData.regatta_node <- function(node, data) {
   }
   state$kept[node$rank] <- list(NULL)
   bytes <- send_handles(TRUE, to_bytes(data))
-  send <- function() .Call(ffi_fork_stand_send, state$stand, node$rank, bytes)
+  send <- function() stand_ask(state, function() .Call(ffi_fork_stand_send, state$stand, node$rank, bytes))
   failed <- send()
   if (failed == device_busy) {
     gc() # as in pool_settle()
@@ -56,7 +56,7 @@ node_reply <- function(state, numbers) {
   }
   got <- .Call(ffi_fork_stand_receive, state$stand, numbers, Inf)
   if (is.null(got)) {
-    abort_node(numbers[[1L]], "it has no call to answer", "A part of a cluster, as in `cl[1:2]`, has each worker once.")
+    abort_node(numbers[[1L]], "it has no call to answer")
   }
   got
 }

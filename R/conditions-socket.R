@@ -29,17 +29,22 @@ socket_faults <- c(
 )
 
 socket_advice <- function(failure) {
-  code <- failure$errno
-  if (identical(failure$operation, "timeout")) {
-    "`socket_timeout()` changes how long a socket waits."
-  } else if (grepl("too many open files", .Call(ffi_system_message, code), ignore.case = TRUE)) {
-    "Close some, or raise the limit (`ulimit -n`) before R is started; `regatta_info()` shows it."
-  } else if (identical(failure$operation, "listen")) {
-    "`port = 0` lets the system choose a port that is free."
-  } else {
-    character()
+  if (failure$errno %in% too_many_open) {
+    return("Close some, or raise the limit (`ulimit -n`) before R is started; `regatta_info()` shows it.")
   }
+  switch(failure$operation,
+    timeout = "`socket_timeout()` changes how long a socket waits.",
+    bind = if (is.null(attr(failure, "path"))) {
+      "`port = 0` lets the system choose a port that is free."
+    } else {
+      "Remove that file if nobody listens at it, or give another path."
+    },
+    character()
+  )
 }
+
+# ENFILE and EMFILE, on all systems.
+too_many_open <- c(23L, 24L)
 
 error_crypto <- function(call = NULL) {
   new_error(

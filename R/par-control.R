@@ -53,6 +53,7 @@ checked_control <- function(given, call) {
   streams <- c("relay", "capture", "drop")
   choice <- function(name, choices) check_choice(given[[name]], name, choices, call)
   count <- function(name, ...) check_count(given[[name]], name, ..., call = call)
+  or_option <- function(name) argument_or_option(given[[name]], name, paste0("regatta.", name))
   control <- list(
     workers = count("workers", null = TRUE),
     errors = choice("errors", c("stop", "collect", "finish")),
@@ -72,12 +73,12 @@ checked_control <- function(given, call) {
     conditions = choice("conditions", streams),
     max_conditions = count("max_conditions", min = 0),
     dump = choice("dump", c("partial", "full", "no")),
-    dump_file = check_string(given$dump_file, "dump_file", null = TRUE, call = call),
+    dump_file = check_string(given$dump_file, or_option("dump_file"), null = TRUE, call = call),
     progress = check_flag(given$progress, "progress", null = TRUE, call = call),
     batch = count("batch", null = TRUE),
     priority = check_priority(given$priority, "priority", call),
     threads = count("threads", null = TRUE),
-    core_budget = check_core_budget(given$core_budget, "core_budget", call),
+    core_budget = check_core_budget(given$core_budget, or_option("core_budget"), call),
     core_priority = choice("core_priority", c("normal", "low")),
     shm = check_flag(given$shm, "shm", call = call),
     shm_min = check_bytes(given$shm_min, "shm_min", zero = TRUE, call = call),

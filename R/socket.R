@@ -5,6 +5,7 @@ socket_server <- function(port = 0, host = "127.0.0.1", backlog = Inf, path = NU
   port <- check_port(port, 0)
   check_string(host, "host")
   check_socket_path(path)
+  if (!is.null(path) && port > 0) abort_two_addresses(port)
   backlog <- check_backlog(backlog)
   timeout <- check_seconds(timeout, "timeout", zero = TRUE)
   socket <- .Call(ffi_socket_listen, host, port, backlog, path, timeout)
@@ -32,6 +33,7 @@ socket_connect <- function(port = NULL, host = "127.0.0.1", path = NULL, timeout
   }
   check_string(host, "host")
   check_socket_path(path)
+  if (!is.null(path) && !is.null(port)) abort_two_addresses(port)
   timeout <- check_seconds(timeout, "timeout", zero = TRUE)
   check_flag(blocking, "blocking")
   socket <- .Call(ffi_socket_connect, host, port, path, timeout, blocking)
@@ -158,6 +160,10 @@ check_port <- function(x, least, advice = NULL, call = rlang::caller_env()) {
     abort_argument("port", x, sprintf("a whole number from %d to 65535", least), call, advice)
   }
   as.integer(x)
+}
+
+abort_two_addresses <- function(port, call = rlang::caller_env()) {
+  abort_argument("port", port, "left out where `path` is given: a Unix socket has no port", call = call)
 }
 
 check_backlog <- function(x, call = rlang::caller_env()) {

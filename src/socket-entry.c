@@ -171,7 +171,9 @@ SEXP ffi_socket_listen(SEXP host, SEXP port, SEXP backlog, SEXP path, SEXP secon
       UNPROTECT(1);
       return pointer;
     }
-    failed = rg_system_failure("listen", code);
+    failed = PROTECT(rg_system_failure(code == EADDRINUSE ? "bind" : "listen", code));
+    Rf_setAttrib(failed, Rf_install("path"), path);
+    UNPROTECT(1);
   }
   UNPROTECT(1);
   return failed;

@@ -233,6 +233,7 @@ test_that("packages are loaded once, in the server", {
   )
   expect_error(cluster_local(1L, packages = 3), class = "regatta_error_argument")
   expect_error(cluster_local(0L), class = "regatta_error_argument")
+  expect_error(cluster_local(1e9), "`n` must be a whole number of at most 4096, not `1e+09`.", fixed = TRUE)
 })
 
 test_that("a second cluster is forked from the server of the first", {
@@ -524,12 +525,17 @@ test_that("the end of a worker in the middle of a reply, or of a call, is told a
   suppressWarnings(expect_identical(parallel::clusterCall(cluster, identity, 1L), list(1L)))
 })
 
-test_that("who asks a worker that was asked nothing is told, and who asks the same one twice", {
+test_that("a part of a cluster has each of its workers once", {
   cluster <- local_pool(2)
-  expect_error(
-    suppressWarnings(parallel::clusterApply(cluster[c(1, 1)], list("a", "b"), identity)),
-    "worker 1 .* has no call to answer.*each worker once", class = "regatta_error_node"
-  )
+  pids <- cluster_pids(cluster)
+  expect_error(cluster[c(1, 1)], "`i` must be workers of this cluster of 2, each once", class = "regatta_error_argument")
+  expect_error(cluster[3], "`i` must be workers of this cluster of 2", class = "regatta_error_argument")
+  expect_identical(parallel::clusterApply(cluster[2:1], 1:2, function(i) Sys.getpid()), as.list(rev(pids)))
+  expect_length(cluster[integer()], 0L)
+})
+
+test_that("who asks a worker that was asked nothing is told", {
+  cluster <- local_pool(2)
   expect_error(parallel:::recvResult(cluster[[1L]]), "has no call to answer", class = "regatta_error_node")
   expect_error(parallel:::recvOneResult(cluster), "has no call to answer", class = "regatta_error_node")
   expect_identical(parallel::clusterApply(cluster[2:1], 1:2, identity), list(1L, 2L))
