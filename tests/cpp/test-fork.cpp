@@ -151,35 +151,48 @@ TEST(a_pool_is_destroyed_in_the_child) {
   }));
 }
 
+// Threads that are there when the process forks: one that is just beginning may hold a lock of the allocator.
+class Waiters {
+ public:
+  void wait() {
+    ++there_;
+    while (!go_.load()) std::this_thread::yield();
+  }
+  void await(int count) const {
+    while (there_.load() < count) std::this_thread::yield();
+  }
+  void release() { go_ = true; }
+
+ private:
+  std::atomic<int> there_{0};
+  std::atomic<bool> go_{false};
+};
+
 TEST(a_thread_of_the_parent_is_dropped_in_the_child) {
   if (no_children()) return;
-  std::atomic<bool> go(false);
-  std::unique_ptr<regatta::Thread> thread(new regatta::Thread([&] {
-    while (!go.load()) std::this_thread::yield();
-  }));
+  Waiters waiters;
+  std::unique_ptr<regatta::Thread> thread(new regatta::Thread([&] { waiters.wait(); }));
+  waiters.await(1);
   CHECK(in_child([&] {
     thread.reset();
     return loop_works(2);
   }));
-  go = true;
+  waiters.release();
   thread->join();
 }
 
 TEST(a_thread_of_the_parent_cannot_be_joined_in_the_child) {
   if (no_children()) return;
-  std::atomic<bool> go(false);
-  regatta::Thread thread([&] {
-    while (!go.load()) std::this_thread::yield();
-  });
-  regatta::Thread detached([&] {
-    while (!go.load()) std::this_thread::yield();
-  });
+  Waiters waiters;
+  regatta::Thread thread([&] { waiters.wait(); });
+  regatta::Thread detached([&] { waiters.wait(); });
+  waiters.await(2);
   CHECK(in_child([&] {
     const bool told = check::thrown([&] { thread.join(); }).find("before a fork") != std::string::npos;
     detached.detach();
     return told && !thread.joinable() && !detached.joinable() && loop_works(2);
   }));
-  go = true;
+  waiters.release();
   thread.join();
   detached.join();
 }
