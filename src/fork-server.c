@@ -596,6 +596,7 @@ static int send_call(rg_stand *stand, int m, const void *bytes, int64_t size) {
 /* A call for the worker, which answers it with ffi_fork_member_reply(): an errno, 0 if it was sent. */
 SEXP ffi_fork_stand_send(SEXP pointer, SEXP number, SEXP bytes) {
   rg_stand *stand = rg_stand_borrow(pointer);
+  R_CheckUserInterrupt(); /* what R has heard since it last looked is not heard below */
   rg_interrupt_begin();
   int failed = send_call(stand, Rf_asInteger(number) - 1, RAW_RO(bytes), (int64_t)XLENGTH(bytes));
   rg_interrupt_end();
