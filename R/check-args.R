@@ -115,14 +115,17 @@ check_priority <- function(x, argument, call = rlang::caller_env()) {
   as.double(x)
 }
 
+# As many as are counted on any machine: RG_BUDGET_MAX in src/budget.h.
+cores_most <- 4096L
+
 # `FALSE` is `NULL`: it takes back what an option says.
 check_core_budget <- function(x, argument, call = rlang::caller_env()) {
   if (is.null(x) || (is.logical(x) && length(x) == 1L && !is.na(x))) {
     return(if (isTRUE(x)) TRUE)
   }
-  most <- 4096
-  if (!is_whole(x) || x < 1 || x > most) {
-    abort_argument(argument, x, sprintf("`TRUE`, `FALSE`, `NULL` or a number of cores from 1 to %d", most), call = call)
+  if (!is_whole(x) || x < 1 || x > cores_most) {
+    must <- sprintf("`TRUE`, `FALSE`, `NULL` or a number of cores from 1 to %d", cores_most)
+    abort_argument(argument, x, must, call = call)
   }
   as.integer(x)
 }

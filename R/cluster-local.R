@@ -3,16 +3,12 @@
 
 cluster_local <- function(n = workers_available(), packages = NULL,
                           start = c("forkserver", "parallel", "sequential"), timeout = 60) {
-  n <- check_count(n, "n", max = local_most)
+  n <- check_count(n, "n", max = cores_most) # more would only bring the machine down
   packages <- check_packages(packages)
   start <- check_choice(start, "start", c("forkserver", "parallel", "sequential"))
   timeout <- check_seconds(timeout, "timeout")
   with_calls(stand_cluster(n, packages, sys.call(), start, timeout))
 }
-
-# Workers of one cluster on one machine: as many as the cores that are counted on any. What more would do is to bring
-# the machine down.
-local_most <- 4096L
 
 check_packages <- function(packages) {
   if (is.null(packages)) {

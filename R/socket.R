@@ -4,8 +4,7 @@
 socket_server <- function(port = 0, host = "127.0.0.1", backlog = Inf, path = NULL, timeout = 60) {
   port <- check_port(port, 0)
   check_string(host, "host")
-  check_socket_path(path)
-  if (!is.null(path) && port > 0) abort_two_addresses(port)
+  check_socket_path(path, if (port > 0) port)
   backlog <- check_backlog(backlog)
   timeout <- check_seconds(timeout, "timeout", zero = TRUE)
   socket <- .Call(ffi_socket_listen, host, port, backlog, path, timeout)
@@ -32,8 +31,7 @@ socket_connect <- function(port = NULL, host = "127.0.0.1", path = NULL, timeout
     port <- check_port(port, 1, "The path of a Unix socket can be given instead: `socket_connect(path = )`.")
   }
   check_string(host, "host")
-  check_socket_path(path)
-  if (!is.null(path) && !is.null(port)) abort_two_addresses(port)
+  check_socket_path(path, port)
   timeout <- check_seconds(timeout, "timeout", zero = TRUE)
   check_flag(blocking, "blocking")
   socket <- .Call(ffi_socket_connect, host, port, path, timeout, blocking)
@@ -162,10 +160,6 @@ check_port <- function(x, least, advice = NULL, call = rlang::caller_env()) {
   as.integer(x)
 }
 
-abort_two_addresses <- function(port, call = rlang::caller_env()) {
-  abort_argument("port", port, "left out where `path` is given: a Unix socket has no port", call = call)
-}
-
 check_backlog <- function(x, call = rlang::caller_env()) {
   if (!is_number(x) || x < 1) {
     abort_argument("backlog", x, "a positive whole number or `Inf`", call = call)
@@ -173,9 +167,14 @@ check_backlog <- function(x, call = rlang::caller_env()) {
   as.double(x)
 }
 
-check_socket_path <- function(x, call = rlang::caller_env()) {
-  if (!is.null(check_string(x, "path", null = TRUE, call = call)) && !nzchar(x)) {
-    abort_argument("path", x, "the path of a file", call = call)
+# `port`: that which was given, or NULL.
+check_socket_path <- function(x, port, call = rlang::caller_env()) {
+  if (is.null(check_string(x, "path", null = TRUE, call = call))) {
+    return(invisible())
+  }
+  if (!nzchar(x)) abort_argument("path", x, "the path of a file", call = call)
+  if (!is.null(port)) {
+    abort_argument("port", port, "left out where `path` is given: a Unix socket has no port", call = call)
   }
 }
 

@@ -93,7 +93,7 @@ class File {
  public:
   File() {
     const char* const folder = std::getenv("TMPDIR");
-    path_ = std::string(folder ? folder : "/tmp") + "/fuzz-XXXXXX";
+    path_ = std::string(folder ? folder : P_tmpdir) + "/fuzz-XXXXXX";
     const int fd = mkstemp(&path_[0]);
     must(fd >= 0 && close(fd) == 0, "there is a file to write to");
   }

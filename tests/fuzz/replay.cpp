@@ -11,7 +11,7 @@
 /* Runs inputs that are kept, without a fuzzer: replay FOLDER ... Each must be one that can be read, or be called
    damaged-. */
 int main(int count, char** arguments) {
-  std::size_t done = 0, read = 0;
+  std::size_t done = 0;
   for (int k = 1; k < count; ++k) {
     const std::string folder = arguments[k];
     DIR* const open = opendir(folder.c_str());
@@ -26,10 +26,10 @@ int main(int count, char** arguments) {
       std::ifstream file(folder + "/" + name, std::ios::binary);
       const std::vector<char> bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
       std::fprintf(stderr, "%s ... ", name.c_str()); /* the last one is what ended the process */
+      const std::size_t before = inputs_read();
       LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
       const bool is_damaged = name.compare(0, 8, "damaged-") == 0;
-      must(inputs_read() == read + (is_damaged ? 0 : 1), is_damaged ? "nothing can be read" : "the input can be read");
-      read = inputs_read();
+      must(inputs_read() == before + (is_damaged ? 0 : 1), is_damaged ? "nothing can be read" : "the input can be read");
       std::fprintf(stderr, "ok\n");
       ++done;
     }
