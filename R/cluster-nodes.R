@@ -10,12 +10,12 @@ sendData.regatta_node <- function(node, data) {
   if (node_is_behind(node)) {
     .Call(ffi_fork_stand_replace, state$stand, node$rank)
     warning(warning_replaced(node$rank))
-  } else if (.Call(ffi_fork_stand_lost, state$stand, node$rank)) {
-    warning(warning_replaced(node$rank, at_call = FALSE))
   }
   state$kept[node$rank] <- list(NULL)
   bytes <- send_handles(TRUE, to_bytes(data))
-  send <- function() stand_ask(state, function() .Call(ffi_fork_stand_send, state$stand, node$rank, bytes))
+  send <- function() {
+    stand_send(state, node$rank, bytes, lost = function() warning(warning_replaced(node$rank, at_call = FALSE)))
+  }
   failed <- send()
   if (failed == device_busy) {
     gc() # as in pool_settle()

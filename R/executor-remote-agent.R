@@ -299,7 +299,7 @@ agent_call <- function(agent, message) {
   stand_ready(agent$state)
   if (message$fresh) .Call(ffi_fork_stand_replace, agent$stand, at)
   agent$calls[[at]] <- message$number
-  failed <- stand_ask(agent$state, function() .Call(ffi_fork_stand_send, agent$stand, at, message$bytes))
+  failed <- stand_send(agent$state, at, message$bytes) # the session sees by the pids what was lost
   if (failed != 0L) agent_answer(agent, at, NULL, .Call(ffi_system_message, failed))
 }
 

@@ -146,7 +146,11 @@ fork_server_load <- function(config) {
 # The first workers are waited for. What they can read by themselves, where they need it at all, later ones have from
 # here: it is read in steps, one at a time while nobody asks for a worker. FALSE after the last.
 fork_server_idle <- function() {
-  steps <- expression(load_error_code(), h5_load(), eapply(topenv(), force, all.names = TRUE), gc())
+  # The first four are what a worker does at the ends of its first run.
+  steps <- expression(
+    search_take(), methods_now(), generics_take(), job_reset(c(job_before(), list(search = search_take()))),
+    load_error_code(), h5_load(), eapply(topenv(), force, all.names = TRUE), gc()
+  )
   the$server_steps <- the$server_steps + 1L
   or_else(eval(steps[[the$server_steps]], topenv()), NULL)
   the$server_steps < length(steps)

@@ -95,6 +95,21 @@ stand_ask <- function(state, ask) {
 # ESRCH, on all systems: there is no fork server that could do it.
 server_gone <- 3L
 
+# Sends a worker a call of package parallel: an errno, 0 if it was sent. `lost` is called before if the worker that was
+# called last has ended, and what it had been given with it.
+stand_send <- function(state, rank, bytes, lost = function() NULL) {
+  send <- function() stand_ask(state, function() .Call(ffi_fork_stand_send, state$stand, rank, bytes))
+  failed <- send()
+  if (failed == worker_lost) {
+    lost()
+    failed <- send()
+  }
+  failed
+}
+
+# WORKER_LOST of src/fork-server.c.
+worker_lost <- -1L
+
 # A server that has ended is followed by another.
 stand_ready <- function(state) {
   if (is.null(state$stand)) signal_error(error_stopped())

@@ -127,6 +127,7 @@ SEXP ffi_fork_server_start(SEXP arguments, SEXP environment, SEXP greets) {
 
 SEXP ffi_fork_server_send(SEXP pointer, SEXP bytes) {
   rg_server *server = borrow_server(pointer);
+  R_CheckUserInterrupt(); /* what R has heard since it last looked is not heard below */
   int64_t size = (int64_t)XLENGTH(bytes), until = rg_clock_now() + ANSWER_SECONDS * SECOND;
   rg_interrupt_begin();
   int sent = rg_message_send(server->line, server->pidfd, &size, sizeof size, NULL, 0, until) == 0 &&
@@ -454,6 +455,7 @@ SEXP ffi_fork_stand_fill(SEXP pointer, SEXP count_number) {
   rg_stand *stand = rg_stand_borrow(pointer);
   const int size = Rf_asInteger(count_number) < stand->size ? Rf_asInteger(count_number) : stand->size;
   int asked[REQUESTS_MOST], failed = 0;
+  R_CheckUserInterrupt(); /* what R has heard since it last looked is not heard below */
   rg_interrupt_begin();
   for (int m = 0; m < size; m++) lacks_worker(stand, m); /* what has ended is collected */
   for (int m = 0; m < size && !failed;) {
@@ -563,19 +565,8 @@ SEXP ffi_fork_stand_replace(SEXP pointer, SEXP number) {
   return R_NilValue;
 }
 
-/* Whether what calls had left in the worker of a member has gone with it: once for each that has. One that takes part
-   in a run may still end in it, and is asked about later. */
-SEXP ffi_fork_stand_lost(SEXP pointer, SEXP number) {
-  rg_stand *stand = rg_stand_borrow(pointer);
-  rg_member *member = &stand->members[Rf_asInteger(number) - 1];
-  if (member->run) return Rf_ScalarLogical(FALSE);
-  rg_interrupt_begin();
-  lacks_worker(stand, (int)(member - stand->members)); /* one that has ended is collected */
-  rg_interrupt_end();
-  const int lost = member->lost;
-  member->lost = 0;
-  return Rf_ScalarLogical(lost);
-}
+/* In the place of an errno: what calls had left in a worker has gone with it, and nobody was told. */
+enum { WORKER_LOST = -1 };
 
 /* For as long as it takes: a worker that is at another call reads this one when it has done with that. */
 static int send_call(rg_stand *stand, int m, const void *bytes, int64_t size) {
@@ -583,6 +574,10 @@ static int send_call(rg_stand *stand, int m, const void *bytes, int64_t size) {
   if (stand->members[m].run) return EBUSY;
   int failed = ready_member(stand, m);
   if (failed) return failed;
+  if (stand->members[m].lost) {
+    stand->members[m].lost = 0;
+    return WORKER_LOST;
+  }
   const int line = stand->members[m].line, pidfd = stand->members[m].pidfd;
   if (rg_message_send(line, pidfd, &message, sizeof message, NULL, 0, INT64_MAX) < 0 ||
       rg_message_send(line, pidfd, bytes, (size_t)size, NULL, 0, INT64_MAX) < 0) {
@@ -593,10 +588,11 @@ static int send_call(rg_stand *stand, int m, const void *bytes, int64_t size) {
   return 0;
 }
 
-/* A call for the worker, which answers it with ffi_fork_member_reply(): an errno, 0 if it was sent. */
+/* A call for the worker, which answers it with ffi_fork_member_reply(): an errno, 0 if it was sent.
+   WORKER_LOST, once, if the worker that was called last has ended: another is ready. */
 SEXP ffi_fork_stand_send(SEXP pointer, SEXP number, SEXP bytes) {
   rg_stand *stand = rg_stand_borrow(pointer);
-  R_CheckUserInterrupt(); /* what R has heard since it last looked is not heard below */
+  R_CheckUserInterrupt(); /* as above */
   rg_interrupt_begin();
   int failed = send_call(stand, Rf_asInteger(number) - 1, RAW_RO(bytes), (int64_t)XLENGTH(bytes));
   rg_interrupt_end();

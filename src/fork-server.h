@@ -137,7 +137,6 @@ SEXP ffi_fork_stand_members(SEXP stand);
 SEXP ffi_fork_stand_send(SEXP stand, SEXP member, SEXP bytes);
 SEXP ffi_fork_stand_receive(SEXP stand, SEXP members, SEXP timeout);
 SEXP ffi_fork_stand_replace(SEXP stand, SEXP member);
-SEXP ffi_fork_stand_lost(SEXP stand, SEXP member);
 SEXP ffi_fork_stand_stop(SEXP stand);
 
 /* fork-attach.c: in the session. */

@@ -134,7 +134,6 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_fork_server_stop, 1),
     ENTRY(ffi_fork_stand_await, 2),
     ENTRY(ffi_fork_stand_fill, 2),
-    ENTRY(ffi_fork_stand_lost, 2),
     ENTRY(ffi_fork_stand_members, 1),
     ENTRY(ffi_fork_stand_new, 2),
     ENTRY(ffi_fork_stand_receive, 3),

@@ -157,6 +157,30 @@ test_that("functions of parallel say once that workers are gone that they had gi
   }
 })
 
+test_that("a worker that ends while a call for it is packed is told of before another gets the call", {
+  skip_unless_linux()
+  pack <- regatta:::to_bytes
+  for (victim in c("server", "idle")) {
+    cl <- local_pool(1L)
+    parallel::clusterEvalQ(cl, rg_left <- 1)
+    pid <- cluster_pids(cl)
+    is_there <- TRUE
+    local_function("to_bytes", function(x, ...) {
+      if (is_there) {
+        ends_of_workers[[victim]](cl)
+        wait_until(has_ended(pid))
+      }
+      is_there <<- FALSE
+      pack(x, ...)
+    })
+    error <- expect_error(withr::with_options(list(warn = 2L), parallel::clusterEvalQ(cl, exists("rg_left"))))
+    expect_match(conditionMessage(error), "does not have what functions of parallel had left", label = victim)
+    expect_false(is_there)
+    expect_no_warning(got <- parallel::clusterEvalQ(cl, exists("rg_left")))
+    expect_identical(got, list(FALSE))
+  }
+})
+
 test_that("of a worker that was replaced at a call it is told once", {
   skip_unless_linux()
   cl <- local_pool(1L)
@@ -327,9 +351,11 @@ interrupt_pool <- function(code, ready, most = 7) {
   }, list(code = code))
   fault_wait_line(session, "^go ")
   told <- strsplit(grep("^go ", fault_text(session, "stdout"), value = TRUE), " ")[[1L]]
-  ready(session, as.integer(told[2:4]))
+  pids <- as.integer(told[2:4])
+  ready(session, pids)
   tools::pskill(session$process$get_pid(), tools::SIGINT)
   fault_wait_line(session, "^back", timeout = most)
+  tools::pskill(pids[1:2], tools::SIGCONT) # the next map would wait for a worker that is stopped
   value <- fault_value(session)$value
   wait_until(function() length(marked_pids(session$mark)) == 0L, 60, "the end of all")
   value
