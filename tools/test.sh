@@ -49,6 +49,7 @@ check_suite_log() {
     awk '/^test-.*[.]R$/ { file = $0 }
       /══|^\[ FAIL/ { on = /Skipped/; if (on) print file }
       on' "$log"
+    grep ': not begun, the time is over$' "$log"
     # The script of the suite, which R repeats in the log, has these words too.
     if grep -v '^[>+]' "$log" | grep -q 'Adding new snapshot'; then
       echo "tests: a snapshot is missing from tests/testthat/_snaps:" >&2
@@ -61,6 +62,19 @@ check_suite_log() {
 sum_column() {
   cat .build/*-report.csv 2>/dev/null |
     awk -F , -v column="$1" '/^[0-9]/ { sum += $column } END { print sum + 0 }'
+}
+
+# A suite that was ended by its limit has written no table: its files have, each when it came to its end.
+tell_unended_suite() {
+  local logs=$checked/tests/suite-logs name
+  [ -d "$logs" ] && [ ! -f .build/suite-report.csv ] || return 0
+  printf '\nthe suite did not end; of its %d test files %d did, and what failed in them:\n' \
+    "$(ls "$checked"/tests/testthat/test-*.R | wc -l)" "$(ls "$logs" | grep -c -- '-times.csv$')"
+  cat "$logs"/*-failures.txt 2>/dev/null | cut -c 1-120 | head -n 16
+  for name in $(cd "$logs" && ls -- *.log); do
+    name=${name%.log}
+    [ -f "$logs/$name.csv" ] || printf 'not at its end: %s: %s\n' "$name" "$(tail -n 1 "$logs/$name.log" | cut -c 1-100)"
+  done
 }
 
 in_checked() { R_LIBS="$checked:$R_LIBS" "$@"; }
@@ -101,6 +115,7 @@ printf '\n'
 printf '%s\n' "${lines[@]}"
 # Once more what failed, at the end: often nothing else of a long log is kept.
 cat .build/*-failures.txt 2>/dev/null | cut -c 1-120 | head -n 16
+tell_unended_suite
 for ((i = 0; i < ${#unexplained[@]}; i += 2)); do
   printf '\nthe end of "%s":\n' "${unexplained[i]}"
   grep -vE '^(\* checking .* )?\.* ?OK$|^$' "${unexplained[i + 1]}" | tail -n 12 | cut -c 1-120

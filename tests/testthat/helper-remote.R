@@ -154,7 +154,10 @@ gate_start <- function(n = 1) {
 }
 
 gate_stop <- function(pool) {
-  for (host in pool$hosts) if (!is.null(host$link)) .Call(regatta:::ffi_link_close, host$link, 0)
+  for (host in pool$hosts) {
+    if (!is.null(host$link)) .Call(regatta:::ffi_link_close, host$link, 0)
+    host$link <- NULL
+  }
   regatta:::remote_close(pool)
 }
 

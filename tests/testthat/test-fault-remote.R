@@ -130,6 +130,7 @@ test_that("an agent that is stopped is given up, and ends when it goes on, if it
 })
 
 test_that("an agent that is asked to end takes its folder with it, and the signal is told", {
+  local_constant("remote_last_words", 60)
   cluster <- local_shell_cluster(c(1, 1))
   agent <- agent_pids(cluster)[[2L]]
   worker <- cluster_status(cluster)$pid[[2L]]
@@ -147,11 +148,12 @@ test_that("an agent that is asked to end before it has found its session takes i
   skip_without_crypto()
   skip_unless_linux()
   folder <- local_node_folder()
-  server <- socket_server() # nobody speaks there
-  withr::defer(close(server))
-  line <- paste("127.0.0.1", socket_port(server), 0, strrep("0", 64L), 600, 20)
   rscript <- remote_rscript()
   for (signal in c(tools::SIGTERM, tools::SIGHUP)) {
+    # Nobody speaks there. Each agent has one of its own: it tries more than once.
+    server <- socket_server()
+    withr::defer(close(server))
+    line <- paste("127.0.0.1", socket_port(server), 0, strrep("0", 64L), 600, 20)
     agent <- withr::with_preserve_seed(processx::process$new(
       rscript[[1L]], c(rscript[-1L], "-e", "regatta:::agent_main()"),
       env = c("current", remote_env(folder), REGATTA_NODE = line)
