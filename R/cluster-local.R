@@ -60,7 +60,8 @@ print.regatta_cluster <- function(x, ...) {
   part <- unclass(x)[...]
   ranks <- vapply(part, function(node) if (is.null(node)) NA_integer_ else node$rank, 1L)
   if (anyNA(ranks) || anyDuplicated(ranks) > 0L) {
-    abort_argument("i", ranks, sprintf("workers of this cluster of %d, each once", length(x)), call = sys.call())
+    given <- if (anyNA(ranks)) ..1 else ranks
+    abort_argument("i", given, sprintf("workers of this cluster of %d, each once", length(x)), call = sys.call())
   }
   structure(part, class = class(x))
 }

@@ -1,4 +1,4 @@
-# Maps that go on while a process beside them kills a random worker with SIGKILL every 50 ms: in an
+# Maps that go on while a process beside them kills a random worker with SIGKILL every 150 ms: in an
 # element, between two, while it holds a lock of the queue, while it sends.
 
 # c(rounds, wrong, deaths). With retries every value must be right in the end; without, each value
@@ -31,7 +31,7 @@ map_under_fire <- function(seconds, size, n, retries) {
   }, list(seconds = seconds, size = size, n = n, retries = retries))
   on.exit(fault_end(session))
   fault_wait_line(session, "ready")
-  killer <- start_killer(session$process$get_pid(), times = seconds * 20)
+  killer <- start_killer(session$process$get_pid(), times = seconds * 7)
   on.exit(killer$kill(), add = TRUE)
   fault_value(session, timeout = 60 + 10 * seconds)$value
 }
@@ -42,7 +42,7 @@ start_killer <- function(pid, times) {
     "for i in $(seq %d); do
        victim=$(tr ' ' '\\n' < /proc/%d/task/%d/children | grep . | shuf -n 1)
        [ -n \"$victim\" ] && kill -9 $victim 2>/dev/null
-       sleep 0.05
+       sleep 0.15 # a slow machine starts others meanwhile
      done", times, pid, pid
   )))
 }

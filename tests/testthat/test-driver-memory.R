@@ -219,7 +219,7 @@ grow <- function(i, megabytes, steps = 10) {
 
 test_that("elements that do not fit beside each other all arrive in a cgroup", {
   skip_unless_linux()
-  group <- local_cgroup(600 * 2^20)
+  group <- local_cgroup(720 * 2^20)
   ran <- function(on = NULL) {
     fault_run(function(grow, on) {
       if (on) on <- regatta::cluster_local(4L) else on <- NULL

@@ -127,7 +127,7 @@ test_that("a future whose worker dies is an error that says why", {
   expect_s3_class(err$parent, "regatta_error_death")
   expect_true(future::resolved(f))
   expect_error(value(f), class = "FutureError")
-  local_plan(regatta, workers = 1, .control = par_control(timeout = 0.2))
+  local_plan(regatta, workers = 1, .control = par_control(timeout = 3)) # enough for the future that future tries it by
   expect_error(value(future(Sys.sleep(300))), class = "error")
 })
 
