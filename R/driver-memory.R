@@ -1,7 +1,7 @@
 # Memory of a run whose workers share that of a machine. When it gets short fewer elements are begun. When it is about
 # to run out all the same the youngest one is put back: its worker is ended and the element handed out again, to run
-# when there is room, with the same number of its try. One always runs; one for which there is no room even so ends as
-# it would without all this.
+# when there is room, with the same number of its try. One always runs; one for which a new worker has no room even so
+# ends as it would without all this.
 #
 # run$memory, NULL where nothing is watched:
 #   budget   bytes that elements may need together, Inf: what the system leaves
@@ -199,7 +199,7 @@ memory_looked <- function(run, left, room, count, now) {
 memory_ended <- function(run, worker) worker %in% run$memory$ending
 
 # Whether an element that was lost with its worker is put back: the system has ended that for want of memory, and it
-# was not alone.
+# was not alone, or in a worker that may have kept what elements before had needed.
 memory_lost <- function(run, event, oom) {
   memory <- run$memory
   if (is.null(memory) || run$stopping || !isTRUE(oom) || !isTRUE(event$signal == signals_of("SIGKILL"))) {
@@ -207,7 +207,7 @@ memory_lost <- function(run, event, oom) {
   }
   busy <- memory_used(run)
   busy <- busy[busy$element > 0 & busy$worker != event$worker, ]
-  if (memory$most == 1L && nrow(busy) == 0L) {
+  if (memory$most == 1L && nrow(busy) == 0L && !memory_has_worked(run, event$worker, event$index)) {
     return(FALSE)
   }
   memory_allow(run, max(1L, min(memory$most - 1L, nrow(busy))), busy)
@@ -215,6 +215,12 @@ memory_lost <- function(run, event, oom) {
   run$memory$need <- max(run$memory$need, event$element_peak - row$base, na.rm = TRUE)
   run$memory$due <- .Call(ffi_clock)
   TRUE
+}
+
+# Whether the worker has had another element than this one in this run.
+memory_has_worked <- function(run, worker, index) {
+  tasks_settle(run$tasks)
+  worker %in% run$tasks$worker[-index]
 }
 
 # It is no failed try: the next one has its number, and with that its random numbers.

@@ -27,6 +27,12 @@ static const int64_t SECOND = (int64_t)1000000000;
 static const int64_t ANSWER_SECONDS = 20;
 static const int64_t END_MS = 3000;
 
+/* Before rg_interrupt_end(): waits hear what comes from now on, so R looks for what it has heard before. */
+static void listen_to_interrupts(void) {
+  R_CheckUserInterrupt();
+  rg_interrupt_begin();
+}
+
 /* Servers. */
 
 static rg_server *borrow_server(SEXP pointer) {
@@ -127,9 +133,8 @@ SEXP ffi_fork_server_start(SEXP arguments, SEXP environment, SEXP greets) {
 
 SEXP ffi_fork_server_send(SEXP pointer, SEXP bytes) {
   rg_server *server = borrow_server(pointer);
-  R_CheckUserInterrupt(); /* what R has heard since it last looked is not heard below */
   int64_t size = (int64_t)XLENGTH(bytes), until = rg_clock_now() + ANSWER_SECONDS * SECOND;
-  rg_interrupt_begin();
+  listen_to_interrupts();
   int sent = rg_message_send(server->line, server->pidfd, &size, sizeof size, NULL, 0, until) == 0 &&
              rg_message_send(server->line, server->pidfd, RAW_RO(bytes), (size_t)size, NULL, 0, until) == 0;
   rg_interrupt_end();
@@ -455,8 +460,7 @@ SEXP ffi_fork_stand_fill(SEXP pointer, SEXP count_number) {
   rg_stand *stand = rg_stand_borrow(pointer);
   const int size = Rf_asInteger(count_number) < stand->size ? Rf_asInteger(count_number) : stand->size;
   int asked[REQUESTS_MOST], failed = 0;
-  R_CheckUserInterrupt(); /* what R has heard since it last looked is not heard below */
-  rg_interrupt_begin();
+  listen_to_interrupts();
   for (int m = 0; m < size; m++) lacks_worker(stand, m); /* what has ended is collected */
   for (int m = 0; m < size && !failed;) {
     int count = 0;
@@ -592,8 +596,7 @@ static int send_call(rg_stand *stand, int m, const void *bytes, int64_t size) {
    WORKER_LOST, once, if the worker that was called last has ended: another is ready. */
 SEXP ffi_fork_stand_send(SEXP pointer, SEXP number, SEXP bytes) {
   rg_stand *stand = rg_stand_borrow(pointer);
-  R_CheckUserInterrupt(); /* as above */
-  rg_interrupt_begin();
+  listen_to_interrupts();
   int failed = send_call(stand, Rf_asInteger(number) - 1, RAW_RO(bytes), (int64_t)XLENGTH(bytes));
   rg_interrupt_end();
   R_CheckUserInterrupt();

@@ -142,11 +142,11 @@ test_that("the youngest element is put back with the number of its try, and is t
 })
 
 test_that("an element that the system has ended for want of memory is put back unless it was alone", {
-  dies_of_oom <- function(place, w) {
+  dies_of_oom <- function(place, w, kills = 1) {
     given <- place$given[[w]]
     place$given[w] <- list(NULL)
     left <- script_left(w, index = given$elements[[1L]], start = .Call(regatta:::ffi_clock), element_peak = 3e8)
-    left$oom <- place$kills + 1
+    left$oom <- kills
     list(left)
   }
   plenty <- function(place) c(available = 9e9, total = 1e10, stalled = 0)
@@ -170,6 +170,28 @@ test_that("an element that the system has ended for want of memory is put back u
   got <- par_lapply(1:6, identity, .on = on, .control = on_test(batch = 1L))
   expect_identical(got, as.list(-as.numeric(1:6)))
   expect_identical(as.character(par_last()$tries$status), rep("put back", 2L))
+
+  # Alone, but in a worker that has had an element before: what that has left may have been in the way. In a worker
+  # that has had none it is a death. There is room for one at a time.
+  alone <- function(last) {
+    on <- on_script(2L, both_joined,
+      function(place) dies_of_oom(place, 2L),
+      function(place) list(script_done(place, 1L)),
+      function(place) dies_of_oom(place, 1L, kills = 2),
+      function(place) list(script_joined(3L)),
+      last,
+      available = function(place) c(available = 7e8, total = 1e10, stalled = 0)
+    )
+    on$place$kills <- 0
+    on
+  }
+  dies_again <- function(place) dies_of_oom(place, 3L, kills = 3)
+  got <- par_lapply(1:4, identity, .on = alone(function(place) list()), .control = on_test(batch = 1L))
+  expect_identical(got, as.list(-as.numeric(1:4)))
+  expect_identical(as.character(par_last()$tries$status), rep("put back", 2L))
+  expect_error(
+    par_lapply(1:4, identity, .on = alone(dies_again), .control = on_test(batch = 1L)), class = "regatta_error_death"
+  )
 
   # Without a watch it is a death.
   on <- on_script(2L, both_joined, function(place) dies_of_oom(place, 2L), available = plenty)
@@ -219,7 +241,7 @@ grow <- function(i, megabytes, steps = 10) {
 
 test_that("elements that do not fit beside each other all arrive in a cgroup", {
   skip_unless_linux()
-  group <- local_cgroup(720 * 2^20)
+  group <- local_cgroup(600 * 2^20)
   ran <- function(on = NULL) {
     fault_run(function(grow, on) {
       if (on) on <- regatta::cluster_local(4L) else on <- NULL
