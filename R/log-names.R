@@ -262,13 +262,4 @@ code_symbols <- function(x) {
 }
 
 # The parts of code that are no calls, however deep they are.
-code_leaves <- function(x) {
-  leaves <- list()
-  level <- if (is_empty_argument(x)) list() else list(x)
-  while (length(level) > 0L) {
-    inner <- vapply(level, function(part) is.call(part) || is.pairlist(part) || is.expression(part), NA)
-    leaves <- c(leaves, level[!inner])
-    level <- do.call(c, lapply(level[inner], code_parts))
-  }
-  leaves
-}
+code_leaves <- function(x) .Call(ffi_code_leaves, x)

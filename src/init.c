@@ -5,6 +5,7 @@
 #include "cluster-slots.h"
 #include "cluster-wire.h"
 #include "cluster-worker.h"
+#include "code-leaves.h"
 #include "conditions.h"
 #include "encode.h"
 #include "driver-queue.h"
@@ -43,6 +44,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_clock_cpu_process, 0),
     ENTRY(ffi_sleep, 1),
     ENTRY(ffi_terminal_size, 0),
+    ENTRY(ffi_code_leaves, 1),
     ENTRY(ffi_cluster_count, 1),
     ENTRY(ffi_cluster_decode, 2),
     ENTRY(ffi_cluster_guard, 3),
