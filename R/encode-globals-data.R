@@ -41,7 +41,9 @@ are_words <- function(objects) {
   factors <- factors[vapply(objects[factors], is.factor, NA)]
   strings <- strings[vapply(objects[strings], function(x) length(unclass(x)), 0L) <= words_most]
   factors <- factors[vapply(objects[factors], function(x) length(attr(x, "levels")), 0L) <= words_most]
-  seq_along(objects) %in% c(strings, factors)
+  hold <- logical(length(objects))
+  hold[c(strings, factors)] <- TRUE
+  hold
 }
 
 words_most <- 10000L

@@ -151,11 +151,14 @@ globals_push <- function(found, objects) {
   if (length(objects) == 0L) {
     return(invisible())
   }
+  # Most of code is symbols.
+  is_symbol <- vapply(objects, is.symbol, NA)
+  symbols <- objects[is_symbol]
+  objects <- objects[!is_symbol]
   words <- are_words(objects)
   if (any(words)) globals_words(found, objects[words])
-  symbols <- vapply(objects, is.symbol, NA)
-  if (any(symbols)) {
-    names <- vapply(objects[symbols], as.character, "")
+  if (length(symbols) > 0L) {
+    names <- unique(vapply(symbols, as.character, ""))
     globals_named(found, c(names, undotted(names)))
   }
   objects <- objects[may_hold_code(objects)]

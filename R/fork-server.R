@@ -177,8 +177,16 @@ fork_server_become <- function(config) {
 # the server's.
 fork_member_main <- function() {
   if (.Call(ffi_fork_member_begin)) {
-    fork_server_become(readRDS(file.path(Sys.getenv("TMPDIR"), member_config)))
-    .Call(ffi_fork_member_main, quote(member_main()), topenv())
+    config <- readRDS(file.path(Sys.getenv("TMPDIR"), member_config))
+    failed <- tryCatch(
+      {
+        fork_server_become(config)
+        NULL
+      },
+      error = conditionMessage
+    )
+    if (is.null(failed)) .Call(ffi_fork_member_main, quote(member_main()), topenv())
+    cat("a worker cannot load its packages: ", failed, "\n", sep = "", file = stderr())
   }
   quit("no", 1L, runLast = FALSE)
 }

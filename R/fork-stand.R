@@ -59,7 +59,8 @@ stand_start <- function(state, timeout, call = NULL) {
     late <- sum(members$pid > 0L & members$starting)
     reason <- reason_not_ready(state$n - ready - late, late, timeout, .Call(ffi_fork_server_state, state$server)$log)
     if (ready == 0L) {
-      signal_error(error_start(state$n, reason, "Look at what it has printed, or raise `timeout`.", call = call))
+      advice <- if (late > 0L) "Look at what it has printed, or raise `timeout`." else "Look at what it has printed."
+      signal_error(error_start(state$n, reason, advice, call = call))
     }
     warning(warning_workers(ready, state$n, reason))
   }
@@ -67,7 +68,8 @@ stand_start <- function(state, timeout, call = NULL) {
 }
 
 reason_not_ready <- function(ended, late, timeout, log) {
-  said <- utils::tail(Filter(nzchar, trimws(strsplit(log, "\n", fixed = TRUE)[[1L]])), 5L)
+  said <- trimws(strsplit(log, "\n", fixed = TRUE)[[1L]])
+  said <- utils::tail(unique(said[nzchar(said) & said != "Execution halted"]), 5L)
   paste(c(
     if (ended > 0L) sprintf("%d ended before they were ready", ended),
     if (late > 0L) sprintf("%d are not ready after %s", late, format_seconds(timeout)), said
