@@ -300,7 +300,7 @@ agent_call <- function(agent, message) {
   if (message$fresh) .Call(ffi_fork_stand_replace, agent$stand, at)
   agent$calls[[at]] <- message$number
   failed <- stand_send(agent$state, at, message$bytes) # the session sees by the pids what was lost
-  if (failed != 0L) agent_answer(agent, at, NULL, .Call(ffi_system_message, failed))
+  if (failed != 0L) agent_answer(agent, at, NULL, stand_reason(failed))
 }
 
 # `bytes` NULL: there will be no answer, for a `reason`.

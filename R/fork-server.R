@@ -149,7 +149,7 @@ fork_server_idle <- function() {
   # The first four are what a worker does at the ends of its first run.
   steps <- expression(
     search_take(), methods_now(), generics_take(), job_reset(c(job_before(), list(search = search_take()))),
-    load_error_code(), h5_load(), eapply(topenv(), force, all.names = TRUE), gc()
+    load_error_code(), loadNamespace("rlang"), h5_load(), eapply(topenv(), force, all.names = TRUE), gc()
   )
   the$server_steps <- the$server_steps + 1L
   or_else(eval(steps[[the$server_steps]], topenv()), NULL)

@@ -23,7 +23,8 @@ stand_new <- function(n, packages, call = NULL, start = "forkserver", timeout = 
   state$options <- options
   # Replies of workers that nobody has asked for. All have their places from the beginning: others know a cluster by
   # what it holds, and it is to be the same after a call.
-  state$kept <- vector("list", n)
+  state$kept <- state$given <- vector("list", n)
+  state$last_given <- NULL # see node_give()
   state$awaited <- list() # by verb, what its runs are called that have workers: see busy_words()
   stand_serve(state, call)
   state$stand <- .Call(ffi_fork_stand_new, state$server, n)
@@ -109,8 +110,14 @@ stand_send <- function(state, rank, bytes, lost = function() NULL) {
   failed
 }
 
-# WORKER_LOST of src/fork-server.c.
+# WORKER_LOST and WORKER_ENDED of src/fork-server.c.
 worker_lost <- -1L
+worker_ended <- -2L
+
+# Why a call was not sent.
+stand_reason <- function(failed) {
+  if (failed == worker_ended) "it has ended while it was sent a call" else .Call(ffi_system_message, failed)
+}
 
 # A server that has ended is followed by another.
 stand_ready <- function(state) {

@@ -262,12 +262,15 @@ set_options <- function(values) {
 
 # What has come with packages that were `loaded` meanwhile stays: they may need it.
 settings_restore <- function(before, loaded) {
-  words <- unique(unlist(lapply(loaded, words_of_loading)))
+  # Not looked for where nothing has changed: it takes long.
+  delayedAssign("words", as.character(unique(unlist(lapply(loaded, words_of_loading)))))
   if (!.Call(ffi_settings_options_same, .Options, before$options)) {
     back <- changes(options_take(), before$options)
     set_options(back[names(back) %in% names(before$options) | !names(back) %in% words])
   }
-  .Call(ffi_settings_environment_reset, before$environment, as.character(words))
+  if (!identical(.Call(ffi_settings_environment), before$environment)) {
+    .Call(ffi_settings_environment_reset, before$environment, words)
+  }
   if (!identical(.libPaths(), before$lib)) .libPaths(before$lib, include.site = FALSE)
   if (!identical(Sys.getlocale(), before$locales)) set_locale(before$locale)
   set_collation(before$collation)

@@ -1,7 +1,7 @@
 # Bytes of shared memory that results may use at a time, and as many that objects may.
 shm_limit <- function() {
   limit <- getOption("regatta.shm_max", Inf)
-  check_bytes(limit, "regatta.shm_max")
+  if (identical(limit, Inf)) Inf else check_bytes(limit, "regatta.shm_max")
 }
 
 # Bytes of dropped results that stay allocated for the next ones.

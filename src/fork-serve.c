@@ -127,7 +127,7 @@ static void fork_worker(uint64_t tag, int line, rg_server_reply *reply, SEXP cal
   if (pid == 0) {
     rg_fd_close(&server.line);
     sigdelset(&before, SIGTERM);
-    sigdelset(&before, SIGINT); /* the server's sleep alone lets it in */
+    sigdelset(&before, SIGINT); /* the server never lets it in */
     rg_fork_member_become(tag, line, parent, &before, 1);
     rg_fork_worker_run(call, env);
   }
@@ -193,9 +193,10 @@ SEXP ffi_fork_serve(SEXP call, SEXP idle, SEXP env, SEXP command) {
   sigaction(SIGTERM, &action, NULL);
   sigemptyset(&held);
   sigaddset(&held, SIGTERM);
-  sigaddset(&held, SIGINT); /* the session's affair */
+  sigaddset(&held, SIGINT); /* the session's affair: what R has heard of it here each worker would inherit */
   sigprocmask(SIG_BLOCK, &held, &open);
   sigdelset(&open, SIGTERM);
+  sigaddset(&open, SIGINT);
   const struct timespec pause = {0, IDLE_NS};
   int more = idle != R_NilValue;
   while (!told_to_end && getppid() == server.session) {

@@ -569,8 +569,11 @@ SEXP ffi_fork_stand_replace(SEXP pointer, SEXP number) {
   return R_NilValue;
 }
 
-/* In the place of an errno: what calls had left in a worker has gone with it, and nobody was told. */
-enum { WORKER_LOST = -1 };
+/* In the place of an errno. */
+enum {
+  WORKER_LOST = -1,  /* what calls had left in a worker has gone with it, and nobody was told */
+  WORKER_ENDED = -2, /* while the call was on its way to it */
+};
 
 /* For as long as it takes: a worker that is at another call reads this one when it has done with that. */
 static int send_call(rg_stand *stand, int m, const void *bytes, int64_t size) {
@@ -586,7 +589,7 @@ static int send_call(rg_stand *stand, int m, const void *bytes, int64_t size) {
   if (rg_message_send(line, pidfd, &message, sizeof message, NULL, 0, INT64_MAX) < 0 ||
       rg_message_send(line, pidfd, bytes, (size_t)size, NULL, 0, INT64_MAX) < 0) {
     rg_stand_give_up(stand, m);
-    return EPIPE;
+    return WORKER_ENDED;
   }
   if (stand->members[m].calls++ == 0) stand->members[m].since = rg_clock_now();
   return 0;

@@ -183,6 +183,61 @@ test_that("the functions of package parallel work on it", {
   expect_identical(par_sapply(1:3, function(i) i + exported, .on = cl[2:3], .control = on_local()), 1:3 + 5)
 })
 
+test_that("functions of parallel give workers large vectors in shared memory, once for all", {
+  cluster <- local_pool(2)
+  large <- list(x = seq_len(2e5) / 3, y = list(data.frame(a = rev(1:3e5) + 0L, b = "b"), NULL))
+  gc()
+  before <- nrow(shm_info()$regions)
+  got <- parallel::clusterCall(cluster, function(large, small) {
+    was <- regatta::is_shm(large$x) && regatta::is_shm(large$y[[1L]]$a)
+    large$x[[1L]] <- 0
+    list(was = was, large = large, small = small)
+  }, large, 1:3)
+  changed <- large
+  changed$x[[1L]] <- 0
+  expect_identical(got, rep(list(list(was = TRUE, large = changed, small = 1:3)), 2L))
+  rm(got)
+  gc()
+  expect_identical(nrow(shm_info()$regions), before)
+
+  # What was exported stays there when nobody has it here any more, and is as it was sent.
+  exported <- seq_len(2e5) / 3
+  same <- exported + 0
+  parallel::clusterExport(cluster, "exported", environment())
+  exported[[1L]] <- -1
+  expect_identical(parallel::clusterEvalQ(cluster, exported), list(same, same))
+  parallel::clusterExport(cluster, "exported", environment())
+  rm(exported)
+  gc()
+  expect_identical(nrow(shm_info()$regions), before)
+  expect_identical(parallel::clusterEvalQ(cluster, exported), rep(list(replace(same, 1L, -1)), 2L))
+  parallel::clusterEvalQ(cluster, rm(exported))
+
+  # It is held until it has been read, and what another is given takes nothing away.
+  pid <- cluster_pids(cluster)[[1L]]
+  tools::pskill(pid, tools::SIGSTOP)
+  withr::defer(tools::pskill(pid, tools::SIGCONT))
+  parallel:::sendCall(cluster[[1L]], sum, list(rep(1, 2e5)))
+  expect_identical(parallel::clusterCall(cluster[2L], sum, rep(2, 2e5)), list(4e5))
+  gc()
+  tools::pskill(pid, tools::SIGCONT)
+  expect_identical(parallel:::recvResult(cluster[[1L]]), 2e5)
+  gc()
+  expect_identical(nrow(shm_info()$regions), before)
+
+  # A package that changes vectors in place: what nobody has fetched does not stand for what there is now.
+  if (requireNamespace("data.table", quietly = TRUE)) {
+    table <- data.table::data.table(a = rep(1, 2e5))
+    total <- function(table) sum(table$a)
+    parallel:::sendCall(cluster[[1L]], total, list(table))
+    data.table::set(table, 1L, "a", 5)
+    expect_identical(suppressWarnings(parallel::clusterCall(cluster, total, table)), list(200004, 200004))
+  }
+
+  withr::local_options(regatta.shm_max = 1)
+  expect_identical(parallel::clusterCall(cluster, regatta::is_shm, rep(1, 2e5)), list(FALSE, FALSE))
+})
+
 test_that("a server forks its first workers with what each needs, and reads the rest while nobody asks for a worker", {
   skip_unless_linux()
   end_servers()
@@ -519,6 +574,7 @@ test_that("the end of a worker in the middle of a reply, or of a call, is told a
   tools::pskill(pid, tools::SIGSTOP)
   wait_until(process_state(pid) == "T")
   signal_when_waiting(pid, "KILL")
+  withr::local_options(regatta.shm_max = 1)
   expect_error(parallel::clusterCall(cluster, length, raw(2^25)), class = "regatta_error_node")
   expect_true(file.exists(lasting))
   unlink(lasting)

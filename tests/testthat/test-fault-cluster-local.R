@@ -157,6 +157,36 @@ test_that("functions of parallel say once that workers are gone that they had gi
   }
 })
 
+test_that("a worker that ends while it is sent a call is told of", {
+  skip_unless_linux()
+  cl <- local_pool(1L)
+  pid <- cluster_status(cl)$pid
+  tools::pskill(pid, tools::SIGSTOP) # it reads nothing
+  wait_until(process_state(pid) == "T")
+  signal_when_waiting(pid, "KILL")
+  withr::local_options(regatta.shm_max = 1) # there is no handle in the place of what does not fit into its socket
+  expect_error(
+    parallel::clusterCall(cl, length, raw(2^25)),
+    "it has ended while it was sent a call; another takes its place with the next call", class = "regatta_error_node"
+  )
+  expect_identical(parallel::clusterCall(cl, length, 1:3), list(3L))
+})
+
+test_that("a fork server that is interrupted starts workers as before", {
+  skip_unless_linux()
+  cl <- local_pool(1L)
+  server <- server_pid(cl)
+  # What it reads while it is idle hears of none that R has heard: after that one stays.
+  for (k in 1:16) {
+    tools::pskill(server, tools::SIGINT)
+    Sys.sleep(0.1)
+    more <- local_pool(1L)
+    expect_identical(server_pid(more), server)
+    expect_identical(par_lapply(1:2, identity, .on = more, .control = on_local()), list(1L, 2L))
+    parallel::stopCluster(more)
+  }
+})
+
 test_that("a worker that ends while a call for it is packed is told of before another gets the call", {
   skip_unless_linux()
   pack <- regatta:::to_bytes
