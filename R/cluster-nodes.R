@@ -37,6 +37,9 @@ sendData.regatta_node <- function(node, data) {
 node_give <- function(state, rank, args) {
   one <- if (is.null(state$given[[rank]])) state$last_given
   state$given[rank] <- list(NULL)
+  if (utils::object.size(args) < node_shares) {
+    return(args)
+  }
   if (is.null(one) || !identical(addresses_of(args), one$addresses)) {
     # Where there is no room for them the vectors are sent.
     shared <- or_else(.Call(ffi_shm_share, args, node_shares, shm_limit()), args)
