@@ -37,10 +37,10 @@ sendData.regatta_node <- function(node, data) {
 node_give <- function(state, rank, args) {
   one <- if (is.null(state$given[[rank]])) state$last_given
   state$given[rank] <- list(NULL)
-  if (utils::object.size(args) < node_shares) {
-    return(args)
-  }
   if (is.null(one) || !identical(addresses_of(args), one$addresses)) {
+    if (utils::object.size(args) < node_shares) {
+      return(args)
+    }
     # Where there is no room for them the vectors are sent.
     shared <- or_else(.Call(ffi_shm_share, args, node_shares, shm_limit()), args)
     if (rlang::is_reference(shared, args)) {
@@ -100,8 +100,6 @@ node_value <- function(got) {
   }
   unserialize(got[[2L]])
 }
-
-then_replaced <- "; another takes its place with the next call"
 
 abort_node <- function(rank, reason, advice = NULL) {
   message <- paste(c(sprintf("worker %d of this cluster cannot be used: %s.", rank, reason), advice), collapse = " ")

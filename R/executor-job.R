@@ -160,13 +160,13 @@ hooks_restore <- function(before) {
 # list(values, active, lazy), of all variables of the workspace: what they hold, and which are active bindings, of which
 # that is the function. Those that are not evaluated yet are only named. Its seed is kept elsewhere.
 workspace_take <- function(env = globalenv()) {
-  names <- setdiff(ls(env, all.names = TRUE, sorted = FALSE), names_of_r)
+  names <- workspace_names(env)
   found <- variables_of(env, names)
   list(values = found$values[!found$lazy], active = names[found$active], lazy = names[found$lazy])
 }
 
-# What R itself keeps in the workspace and in "Autoloads".
-names_of_r <- c(".Random.seed", ".Autoloaded")
+# Without what R itself keeps there, and in "Autoloads".
+workspace_names <- function(env) setdiff(ls(env, all.names = TRUE, sorted = FALSE), c(".Random.seed", ".Autoloaded"))
 
 # Which of the variables of the workspace are locked.
 workspace_locked <- function(names = ls(env, all.names = TRUE, sorted = FALSE), env = globalenv()) {
@@ -258,8 +258,7 @@ names_of_primitives <- function(names) {
 
 # What the run has sent and what its elements have left there goes; what was there before is as it was.
 workspace_reset <- function(before, locked, env = globalenv()) {
-  names <- ls(env, all.names = TRUE, sorted = FALSE)
-  names <- names[names != ".Random.seed"]
+  names <- workspace_names(env)
   if (length(names) + length(before$values) == 0L) {
     return(invisible())
   }

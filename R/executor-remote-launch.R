@@ -39,8 +39,7 @@ launch_is_running <- function(launch) {
 
 launch_said <- function(launch) {
   lines <- tryCatch(suppressWarnings(readLines(launch$log)), error = function(e) character())
-  # What R adds to an error would stand in the place of the error.
-  lines <- lines[nzchar(trimws(lines)) & !grepl("^(Calls: |Execution halted$)", lines)]
+  lines <- lines_said(lines)
   if (length(lines) > 0L) paste0(launch$name, ": ", utils::tail(lines, 3L))
 }
 

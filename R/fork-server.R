@@ -171,6 +171,7 @@ fork_server_become <- function(config) {
   set_collation(config$collation)
   set_options(config$options)
   the$options_given <- names(config$options)
+  NULL
 }
 
 # In a worker that is a program of its own. What goes wrong before it is a worker is told to stderr, which is
@@ -178,13 +179,7 @@ fork_server_become <- function(config) {
 fork_member_main <- function() {
   if (.Call(ffi_fork_member_begin)) {
     config <- readRDS(file.path(Sys.getenv("TMPDIR"), member_config))
-    failed <- tryCatch(
-      {
-        fork_server_become(config)
-        NULL
-      },
-      error = conditionMessage
-    )
+    failed <- tryCatch(fork_server_become(config), error = conditionMessage)
     if (is.null(failed)) .Call(ffi_fork_member_main, quote(member_main()), topenv())
     cat("a worker cannot load its packages: ", failed, "\n", sep = "", file = stderr())
   }

@@ -69,13 +69,15 @@ stand_start <- function(state, timeout, call = NULL) {
 }
 
 reason_not_ready <- function(ended, late, timeout, log) {
-  said <- trimws(strsplit(log, "\n", fixed = TRUE)[[1L]])
-  said <- utils::tail(unique(said[nzchar(said) & said != "Execution halted"]), 5L)
+  said <- utils::tail(unique(lines_said(trimws(strsplit(log, "\n", fixed = TRUE)[[1L]]))), 5L)
   paste(c(
     if (ended > 0L) sprintf("%d ended before they were ready", ended),
     if (late > 0L) sprintf("%d are not ready after %s", late, format_seconds(timeout)), said
   ), collapse = "; ")
 }
+
+# Of what a program has written. What R adds to an error would stand in the place of the error.
+lines_said <- function(lines) lines[nzchar(trimws(lines)) & !grepl("^(Calls: |Execution halted$)", lines)]
 
 # Every place, or the first `count`, has a worker afterwards. The server may end while it is asked for one.
 stand_fill <- function(state, call = NULL, count = state$n) {
@@ -131,7 +133,8 @@ stand_ready <- function(state) {
   }
 }
 
-reason_replaced <- "its process has ended; another takes its place with the next call"
+then_replaced <- "; another takes its place with the next call"
+reason_replaced <- paste0("its process has ended", then_replaced)
 
 # For cluster_status(), which says what it returns.
 stand_status <- function(cl) {

@@ -399,6 +399,16 @@ test_that("a lock of a variable of the workspace goes along, and the locks of wo
   expect_identical(unname(after[[1L]]), list("open", "mine", "mine", 7, FALSE, TRUE, TRUE))
 })
 
+test_that("what R keeps of autoload() is there for each run, and what it has made is gone after it", {
+  cl <- local_pool(1L)
+  load <- function(i) {
+    before <- c(exists(".Autoloaded", "Autoloads", inherits = FALSE), exists("interpSpline"))
+    autoload("interpSpline", "splines")
+    c(before, is.function(get("interpSpline")))
+  }
+  for (k in 1:3) expect_identical(par_lapply(1L, load, .on = cl, .control = on_local()), list(c(TRUE, FALSE, TRUE)))
+})
+
 test_that("packages of R are attached in the order of any other session", {
   cl <- local_pool(1L)
   order <- system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", "-e", shQuote("cat(search(), sep = '\\n')")),

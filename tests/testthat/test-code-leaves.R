@@ -21,7 +21,8 @@ leaves_by_r <- function(x) {
 test_that("leaves are those that R finds, in the same order", {
   codes <- list(
     NULL, quote(a), 1L, "a", quote(f()), quote(x[, 1, drop = ]), y ~ x + (~z),
-    quote(function(a, b = a + 1) NULL), expression(a + 1, , "b", f(g(h(NULL)))), pairlist(a = 1, b = quote(c + d)), list(quote(a + b)), list, mean,
+    quote(function(a, b = a + 1) NULL), expression(a + 1, , "b", f(g(h(NULL)))),
+    pairlist(a = 1, b = quote(c + d)), list(quote(a + b)), list, mean,
     as.call(list(function(x) x, list(1), quote(expr = ), globalenv())), as.name("..1"),
     structure(quote(f(x, structure(1, class = "a"))), class = "mine", of = quote(g))
   )

@@ -111,7 +111,9 @@ test_that("those that are not ready in time, or fail, are told of with what they
     error <- expect_error(cluster_local(1L, "regattaslow", start), class = "regatta_error_start")
     expect_match(conditionMessage(error), "1 ended before they were ready.*no licence is left")
     error <- expect_error(cluster_local(2L, "regattanone", start), class = "regatta_error_start")
-    expect_match(conditionMessage(error), "cannot load its packages: [^;]*regattanone.[.] Look at what it has printed[.]$")
+    expect_match(
+      conditionMessage(error), "cannot load its packages: [^;]*regattanone.[.] Look at what it has printed[.]$"
+    )
   }
   unlink(file.path(folder, "fail"))
   dir.create(file.path(folder, "lib2"))
