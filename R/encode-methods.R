@@ -121,13 +121,13 @@ workspace_methods <- function(names, env = globalenv()) {
 # the namespace that has the generic.
 registered_methods <- function() methods_now()$foreign
 
-# list(held, foreign): the S3 methods of the generics of each namespace that is loaded, as methods_in() gives them, and
-# what registered_methods() gives. It is the very same as long as nothing has changed, and a table that is as it was is
-# not looked through again.
+# list(held, foreign): the S3 methods of the generics of each namespace that is loaded, as methods_held() gives them,
+# and what registered_methods() gives. It is the very same as long as nothing has changed, and a table that is as it was
+# is not looked through again.
 methods_now <- function() {
   tables <- methods_tables()
   known <- the$methods
-  if (!identical(names(tables), names(known$held)) || !.Call(ffi_encode_hold, tables, known$held)) {
+  if (!identical(names(tables), names(known$held)) || !.Call(ffi_methods_hold, tables, known$held)) {
     known <- methods_look(tables, known)
     the$methods <- known
   }
@@ -137,9 +137,9 @@ methods_now <- function() {
 methods_look <- function(tables, known) {
   names <- names(tables)
   same <- vapply(names, function(name) {
-    name %in% names(known$held) && .Call(ffi_encode_hold, tables[name], known$held[name])
+    name %in% names(known$held) && .Call(ffi_methods_hold, tables[name], known$held[name])
   }, NA)
-  held <- lapply(tables[!same], methods_in)
+  held <- lapply(tables[!same], methods_held)
   of_each <- Map(foreign_methods, held, names[!same])
   held <- c(held, known$held[names[same]])[names]
   of_each <- c(of_each, known$of_each[names[same]])[names]
@@ -164,13 +164,37 @@ methods_tables <- function() {
 # asNamespace() would load it.
 methods_table <- function(namespace) .getNamespace(namespace)[[".__S3MethodsTable__."]]
 
-# The methods of a table, as a pairlist. Packages register promises, and one may load a package that registers its own:
-# they are evaluated by name first, since the table must not grow while R makes a list of it. An interrupt waits: R
-# warns of a promise whose evaluation was left, when it is next asked for.
+# A table of methods as it is, see ffi_methods_take(). Packages register promises, of which there are more than a worker
+# ever needs: only those that may be somebody else's are evaluated. One may load a package that registers its own.
+methods_held <- function(table) {
+  repeat {
+    held <- .Call(ffi_methods_take, table, ls(table, all.names = TRUE, sorted = FALSE))
+    delayed <- as.list(held)
+    delayed <- delayed[vapply(delayed, typeof, "") == "pairlist"]
+    others <- names(delayed)[!vapply(delayed, is_promised_by_package, NA)]
+    if (length(others) == 0L) {
+      return(held)
+    }
+    methods_force(table, others)
+  }
+}
+
+# By R itself: from the code of a package as it is stored, or registerS3methods(), which has the namespace as `home`.
+is_promised_by_package <- function(delayed) {
+  code <- delayed[[1L]]
+  env <- delayed[[2L]]
+  is.call(code) && (is_call_of(code, "lazyLoadDBfetch") || is.environment(env) && isNamespace(env[["home"]]))
+}
+
+# An interrupt waits: R warns of a promise whose evaluation was left, when it is next asked for.
+methods_force <- function(table, names) suspendInterrupts(mget(names, envir = table))
+
+# The methods of a table, as a pairlist, with all of them evaluated. They are evaluated by name first, since the table
+# must not grow while R makes a list of it.
 methods_in <- function(table) {
   repeat {
     size <- length(table)
-    suspendInterrupts(mget(ls(table, all.names = TRUE, sorted = FALSE), envir = table))
+    methods_force(table, ls(table, all.names = TRUE, sorted = FALSE))
     if (length(table) == size) break
   }
   as.pairlist(as.list.environment(table, all.names = TRUE))

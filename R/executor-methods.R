@@ -28,7 +28,7 @@ tables_restore <- function(before) {
     changed <- names(set)[!vapply(names(set), function(name) identical(set[[name]], had[[name]]), NA)]
     changed <- changed[vapply(set[changed], is_unpackaged, NA)]
     rm(list = changed, envir = table)
-    list2env(had[intersect(c(lost, changed), names(had))], envir = table)
+    .Call(ffi_methods_put, table, before[[home]], intersect(c(lost, changed), names(had)))
   }
 }
 
@@ -46,7 +46,7 @@ generics_once <- function(generics) generics[!duplicated(lapply(generics, enviro
 # these the table of generics itself. It is the very same as long as nothing has changed.
 generics_take <- function() {
   known <- the$generics
-  if (is.null(known) || !.Call(ffi_encode_hold, known$tables, known$held)) {
+  if (is.null(known) || !.Call(ffi_methods_hold, known$tables, known$held)) {
     generics <- generics_known()
     tables <- lapply(generics, function(generic) environment(generic)[[".MTable"]])
     tables <- c(asNamespace("methods")[[".genericTable"]], tables)
@@ -69,7 +69,7 @@ generics_restore <- function(before, loaded) {
   for (k in seq_along(generics)) {
     of_new <- sets[vapply(homes, identical, NA, environment(generics[[k]]))]
     is_old <- k <= length(before$generics)
-    if (is_old && length(of_new) == 0L && .Call(ffi_encode_hold, before$tables[k + 1L], before$held[k + 1L])) next
+    if (is_old && length(of_new) == 0L && .Call(ffi_methods_hold, before$tables[k + 1L], before$held[k + 1L])) next
     had <- c(rev(lapply(of_new, `[[`, "methods")), if (is_old) list(as.list(before$held[[k + 1L]])))
     generic_restore(generics[[k]], do.call(c, had))
   }

@@ -64,9 +64,12 @@ rg_region *rg_encode_begin_region(int64_t size);
 void rg_encode_abort_files(int64_t requested);
 void rg_encode_abort_maps(int64_t requested, rg_map_counts counts);
 
-/* Whether each of these environments has the variables of its pairlist in `known`, with the very values of that, and no
-   others. */
-SEXP ffi_encode_hold(SEXP envs, SEXP known);
+/* A table of methods as it is, with no promise evaluated. */
+SEXP ffi_methods_take(SEXP table, SEXP names);
+/* Whether each of these tables is as it was taken in `known`. */
+SEXP ffi_methods_hold(SEXP tables, SEXP known);
+/* Makes these methods what they were. */
+SEXP ffi_methods_put(SEXP table, SEXP taken, SEXP names);
 
 /* x as serialize() writes it in this machine's own order; leave_bounded() if that has more bytes than
    `most`. */

@@ -12,7 +12,6 @@
 #include "evaluator.h"
 #include "fork-pool.h"
 #include "fork-server.h"
-#include "fork-variables.h"
 #include "h5-store.h"
 #include "link-entry.h"
 #include "log-entry.h"
@@ -32,6 +31,7 @@
 #include "sys-fork.h"
 #include "sys-map.h"
 #include "threads-share.h"
+#include "variables.h"
 #include "workers-available.h"
 
 #define ENTRY(name, arguments) {#name, (DL_FUNC)&name, arguments}
@@ -77,7 +77,9 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_crypto_random, 1),
     ENTRY(ffi_encode_is_foreign, 1),
     ENTRY(ffi_encode_bounded, 2),
-    ENTRY(ffi_encode_hold, 2),
+    ENTRY(ffi_methods_take, 2),
+    ENTRY(ffi_methods_hold, 2),
+    ENTRY(ffi_methods_put, 3),
     ENTRY(ffi_encode_names, 3),
     ENTRY(ffi_encode_spaces, 1),
     ENTRY(ffi_encode_classes, 2),

@@ -15,9 +15,9 @@ in_sessions <- function(jobs) {
   wrap <- if (nzchar(tree)) file.path(tree, "tools", "leak-watch.sh")
   times <- if (nzchar(tree)) utils::read.csv(file.path(tree, "tools", "quick.csv"), comment.char = "#")
   out <- "suite-logs"
+  seconds <- as.numeric(Sys.getenv(c("REGATTA_SUITE_SECONDS", "REGATTA_FILE_SECONDS"), "Inf"))
   rows <- run_files("regatta", "testthat", order_files("testthat", times), out,
-    jobs = jobs, limit = 900, seconds = as.numeric(Sys.getenv("REGATTA_SUITE_SECONDS", "Inf")),
-    wrap = wrap, report = report)
+    jobs = jobs, limit = seconds[[2L]], seconds = seconds[[1L]], wrap = wrap, report = report)
   # Warnings count for nobody, but for that of a snapshot that was compared with nothing.
   for (i in seq_len(nrow(rows))) {
     log <- file_log(rows$file[[i]], out)

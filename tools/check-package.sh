@@ -17,9 +17,9 @@ export _R_CHECK_CRAN_INCOMING_=false
 export _R_CHECK_CRAN_INCOMING_REMOTE_=false
 export _R_CHECK_SYSTEM_CLOCK_=false
 export _R_CHECK_TESTS_NLINES_=0
-# Test files that would begin later are skipped by name; one takes 900 s at most (tests/testthat.R).
-export REGATTA_SUITE_SECONDS=${REGATTA_SUITE_SECONDS:-3300}
-export _R_CHECK_TESTS_ELAPSED_TIMEOUT_=$((REGATTA_SUITE_SECONDS + 1000))
+# Test files that would begin later are skipped by name, and one takes so long at most (tests/testthat.R).
+export REGATTA_SUITE_SECONDS=${REGATTA_SUITE_SECONDS:-3300} REGATTA_FILE_SECONDS=${REGATTA_FILE_SECONDS:-900}
+export _R_CHECK_TESTS_ELAPSED_TIMEOUT_=$((REGATTA_SUITE_SECONDS + REGATTA_FILE_SECONDS + 100))
 export NOT_CRAN=true
 export MAKEFLAGS="-j$(getconf _NPROCESSORS_ONLN)"
 

@@ -1,6 +1,6 @@
 # Claim: on workers of this machine that stand ready a small map costs at most what mirai takes and three times what
-# parLapply() takes, a task of clusterApplyLB() half of PSOCK's, 10,000 empty tasks 1.2 of a forked map without its
-# fork, and waits of 0.1 s overlap as with mirai.
+# parLapply() takes, a task of clusterApplyLB() half of PSOCK's, a vector of 80 MB a fifth of PSOCK's, 10,000 empty
+# tasks 1.2 of a forked map without its fork, and waits of 0.1 s overlap as with mirai.
 source("bench/bench.R")
 loadNamespace("regatta")
 
@@ -32,6 +32,12 @@ add(bench_cell("500 tasks of clusterApplyLB()", c(
   if (!is.null(daemons)) list("mirai, make_cluster()" = balanced(daemons))
 ), rounds))
 if (!is.null(daemons)) parallel::stopCluster(daemons)
+
+large <- stats::runif(1e7)
+given <- function(cluster) function() parallel::clusterCall(cluster, length, large)
+add(bench_cell("a vector of 80 MB by clusterCall()", list(
+  "parallel, PSOCK" = given(psock), "regatta, cluster_local()" = given(own)
+), rounds))
 
 forked <- regatta::par_control(workers = 2L, progress = FALSE)
 empty <- function(on, control) function() regatta::par_lapply(seq_len(1e4), same, .on = on, .control = control)
@@ -66,6 +72,8 @@ aim("a small map, of parLapply's", seconds(maps, "regatta") / seconds(maps, "par
 aim("a small map, of mirai's", seconds(maps, "regatta") / seconds(maps, "mirai::mirai_map"), 1)
 each <- "500 tasks of clusterApplyLB()"
 aim("a task of clusterApplyLB(), of PSOCK's", seconds(each, "regatta, cluster_local()") / seconds(each, "parallel, PSOCK"), 0.5)
+one <- "a vector of 80 MB by clusterCall()"
+aim("a large vector, of PSOCK's", seconds(one, "regatta, cluster_local()") / seconds(one, "parallel, PSOCK"), 0.2)
 many <- "10,000 empty tasks"
 fork <- seconds(many, "regatta, forked") - seconds(many, "regatta, forked, two tasks")
 aim("empty tasks, of a forked map's without its fork", seconds(many, "regatta, cluster_local()") / fork, 1.2)

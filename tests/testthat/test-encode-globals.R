@@ -214,7 +214,7 @@ test_that("a table of methods is listed again when anything in it has changed, a
   known <- NULL
   take <- function() {
     tables <- list(beside = beside, home = table)
-    if (is.null(known) || !.Call(regatta:::ffi_encode_hold, tables, known$held)) {
+    if (is.null(known) || !.Call(regatta:::ffi_methods_hold, tables, known$held)) {
       before <- known$held$beside
       known <<- regatta:::methods_look(tables, known)
       if (!is.null(before)) expect_true(rlang::is_reference(known$held$beside, before))
@@ -230,7 +230,7 @@ test_that("a table of methods is listed again when anything in it has changed, a
     take()
     before <- known
     force(change)
-    expect_false(.Call(regatta:::ffi_encode_hold, list(table), before$held["home"]))
+    expect_false(.Call(regatta:::ffi_methods_hold, list(table), before$held["home"]))
     expect_mapequal(take(), as.list(table))
     expect_true(same())
   }

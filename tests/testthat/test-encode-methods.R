@@ -118,6 +118,38 @@ test_that("what of packages code may need is looked for anew when it, or what is
   expect_null(regatta:::the$packages)
 })
 
+test_that("methods that packages have registered are known without being evaluated, and are put back as they were", {
+  got <- fault_run(function() {
+    table <- .BaseNamespaceEnv[[".__S3MethodsTable__."]]
+    promised <- function() {
+      taken <- as.list(.Call(regatta:::ffi_methods_take, table, ls(table, all.names = TRUE)))
+      names(taken)[vapply(taken, typeof, "") == "pairlist"]
+    }
+    before <- promised()
+    first <- regatta:::tables_take()
+    known <- promised()
+    # In the place of promises: a function, nothing, and a promise of the workspace.
+    registerS3method("print", "lm", function(x, ...) cat("left\n"))
+    rm("print.acf", envir = table)
+    assign("rg_print", function(x, ...) cat("left\n"), globalenv())
+    registerS3method("print", "glm", "rg_print", envir = globalenv())
+    foreign <- names(regatta:::registered_methods())
+    regatta:::tables_restore(first)
+    list(
+      before = before, known = known, foreign = foreign, after = promised(),
+      foreign_after = names(regatta:::registered_methods()), lm = utils::capture.output(print(lm(dist ~ speed, cars)))[[2L]]
+    )
+  })$value
+  expect_true(all(c("print.lm", "print.acf", "print.glm") %in% got$before))
+  # Few have promises of another kind.
+  expect_true(all(got$known %in% got$before))
+  expect_gt(length(got$known), 0.9 * length(got$before))
+  expect_identical(got$foreign, c("print.glm", "print.lm"))
+  expect_setequal(got$after, got$known)
+  expect_null(got$foreign_after)
+  expect_identical(got$lm, "Call:")
+})
+
 test_that("nothing is left behind", {
   nodes$stop()
   end_servers()
