@@ -38,7 +38,7 @@ static const rg_h5_store_calls* store;
 /* Hidden, so that no name of the other library can stand before it. */
 attribute_hidden const rg_h5_store_calls* rg_h5_store(void) { return store; }
 
-extern "C" void R_init_regatta_h5(DllInfo* dll) {
+extern "C" attribute_visible void R_init_regatta_h5(DllInfo* dll) {
   store = reinterpret_cast<const rg_h5_store_calls* (*)(void)>(R_GetCCallable("regatta", "rg_h5_store"))();
   R_registerRoutines(dll, nullptr, entries, nullptr, nullptr);
   R_useDynamicSymbols(dll, FALSE);

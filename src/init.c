@@ -1,4 +1,5 @@
 #include <R_ext/Rdynload.h>
+#include <R_ext/Visibility.h>
 #include <Rinternals.h>
 
 #include "char-map.h"
@@ -251,7 +252,7 @@ static const R_CallMethodDef entries[] = {
     {NULL, NULL, 0},
 };
 
-void R_init_regatta(DllInfo *dll) {
+attribute_visible void R_init_regatta(DllInfo *dll) {
   R_registerRoutines(dll, NULL, entries, NULL, NULL);
   R_useDynamicSymbols(dll, FALSE);
   R_forceSymbols(dll, TRUE);
