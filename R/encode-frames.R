@@ -41,7 +41,7 @@ promise_of <- function(name, env) {
   promise
 }
 
-variable_delayed <- 2L # in fork-variables.c
+variable_delayed <- 2L # RG_VARIABLE_DELAYED in src/variables.h
 
 # list(code, environment) of each argument in `...` that nobody has used yet; NULL for one that somebody has.
 dots_delayed <- function(frame) {

@@ -175,7 +175,8 @@ methods_held <- function(table) {
     if (length(others) == 0L) {
       return(held)
     }
-    methods_force(table, others)
+    # An interrupt waits: R warns of a promise whose evaluation was left, when it is next asked for.
+    suspendInterrupts(mget(others, envir = table))
   }
 }
 
@@ -184,20 +185,6 @@ is_promised_by_package <- function(delayed) {
   code <- delayed[[1L]]
   env <- delayed[[2L]]
   is.call(code) && (is_call_of(code, "lazyLoadDBfetch") || is.environment(env) && isNamespace(env[["home"]]))
-}
-
-# An interrupt waits: R warns of a promise whose evaluation was left, when it is next asked for.
-methods_force <- function(table, names) suspendInterrupts(mget(names, envir = table))
-
-# The methods of a table, as a pairlist, with all of them evaluated. They are evaluated by name first, since the table
-# must not grow while R makes a list of it.
-methods_in <- function(table) {
-  repeat {
-    size <- length(table)
-    methods_force(table, ls(table, all.names = TRUE, sorted = FALSE))
-    if (length(table) == size) break
-  }
-  as.pairlist(as.list.environment(table, all.names = TRUE))
 }
 
 is_unpackaged <- function(x) is_closure(x) && !is_packaged(topenv(environment(x)))

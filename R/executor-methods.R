@@ -50,7 +50,7 @@ generics_take <- function() {
     generics <- generics_known()
     tables <- lapply(generics, function(generic) environment(generic)[[".MTable"]])
     tables <- c(asNamespace("methods")[[".genericTable"]], tables)
-    the$generics <- list(generics = generics, tables = tables, held = lapply(tables, methods_in))
+    the$generics <- list(generics = generics, tables = tables, held = lapply(tables, methods_held))
   }
   the$generics
 }

@@ -588,7 +588,7 @@ test_that("an interrupt while methods are looked at leaves no half-evaluated pro
   got <- suspendInterrupts(tryCatch(
     {
       suppressWarnings(allowInterrupts({
-        regatta:::methods_in(table)
+        regatta:::methods_held(table)
         for (k in 1:6000) Sys.sleep(0.01) # another thread may have been given the signal, and come late
       }))
       "done"
@@ -596,7 +596,7 @@ test_that("an interrupt while methods are looked at leaves no half-evaluated pro
     interrupt = function(e) "interrupted"
   ))
   expect_identical(got, "interrupted")
-  expect_silent(found <- regatta:::methods_in(table))
+  expect_silent(found <- regatta:::methods_held(table))
   expect_identical(found, pairlist(print.rg_slow = identity))
 })
 
