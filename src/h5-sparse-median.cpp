@@ -1,6 +1,8 @@
 #ifdef REGATTA_WITH_HDF5
 #include <atomic>
+#include <limits>
 #include <memory>
+#include <type_traits>
 
 #include <regatta/core/for.hpp>
 #include <regatta/core/local.hpp>
@@ -18,18 +20,24 @@ namespace h5 {
 
 namespace {
 
-/* Of one axis, whose indices are `kept`. A cell is an index and a group of the other axis, index first. */
+/* Entries as they are held: narrow whole numbers as a wider type, since the library has this code once for each. */
 template <class T>
+using HeldEntry = typename std::conditional<std::numeric_limits<T>::is_integer && sizeof(T) < sizeof(std::int32_t),
+                                            std::int32_t, typename Held<T>::Value>::type;
+
+/* Of one axis, whose indices are `kept`. A cell is an index and a group of the other axis, index first. */
+template <class Value>
 class Finder {
  public:
-  typedef typename Held<T>::Value Value;
-  /* `counted`: of each cell, how many elements are missing, how many are not, and how many of these are not zero. */
+  /* `counted`: of each cell, how many elements are missing, how many are not, and how many of these are not zero. The
+     last argument is any element of the file's type. */
+  template <class T>
   Finder(const SparseNames& names, const SparseFile& file, std::uint64_t minors, const Groups& major,
-         const Groups& minor, bool of_major, const Results& counted)
+         const Groups& minor, bool of_major, const Results& counted, T)
       : names_(names), file_(file), major_(major), minor_(minor), minors_(minors), of_major_(of_major),
         kept_(of_major ? major : minor), other_(of_major ? minor : major),
         extent_(static_cast<std::size_t>(of_major ? file.pointers.size() - 1 : minors)), counted_(counted),
-        next_(counted.count.size()) {}
+        next_(counted.count.size()), put_(&Finder::put<T>) {}
 
   void run(const Limits& limits, Results* results) {
     const std::size_t each = other_.times.empty() ? other_.count : 1, cells = extent_ * each;
@@ -80,8 +88,9 @@ class Finder {
   void find(const std::vector<std::size_t>& open, const Limits& limits, Results* results) {
     const std::uint64_t chunk = file_.data.matrix().tile_fast();
     step_ = (piece_entries + chunk - 1) / chunk * chunk;
+    const double entry = static_cast<double>(size_of(file_.data.matrix().type()) + sizeof(std::uint64_t));
     const double reading = static_cast<double>(file_.data.matrix().memory() + file_.indices.matrix().memory()) +
-                           static_cast<double>(step_) * (sizeof(T) + 8.0);
+                           static_cast<double>(step_) * entry;
     const Share share(limits, reading);
     const double each = sizeof(Value) + (other_.times.empty() ? 0.0 : static_cast<double>(sizeof(Counted<Value>)));
     const double most = share.held / each;
@@ -141,10 +150,12 @@ class Finder {
         here.emplace_back(pieces[b] * step_, std::min((pieces[b] + 1) * step_, file_.data.size()));
       }
       const SparseFile::Places places = file_.locate(here);
-      parallelFor(std::size_t(0), here.size(), [&](std::size_t k) { put(places, here[k]); }, places.threads(threads));
+      parallelFor(std::size_t(0), here.size(), [&](std::size_t k) { (this->*put_)(places, here[k]); },
+                  places.threads(threads));
     }
   }
 
+  template <class T>
   void put(const SparseFile::Places& places, const Entries& piece) {
     EntryScratch& scratch = scratch_.local();
     read_entries(file_, places, piece.first, piece.second, scratch);
@@ -204,6 +215,7 @@ class Finder {
   std::unique_ptr<Value[]> values_;
   std::vector<std::size_t> begin_;              /* where the entries of each cell are put; `nowhere`: not now */
   std::vector<std::atomic<std::size_t>> next_;  /* how many of them are there */
+  void (Finder::*const put_)(const SparseFile::Places&, const Entries&);
   PerThread<EntryScratch> scratch_;
   std::unique_ptr<ProgressBar> bar_;
 };
@@ -220,9 +232,9 @@ void find_sparse_medians(const SparseNames& names, std::uint64_t majors, std::ui
                 of_minor ? &minor_counts : nullptr);
   const SparseFile file(names, majors);
   with_type(file.data.matrix().type(), [&](auto type) {
-    typedef Finder<decltype(type)> Each;
-    if (of_major) Each(names, file, minors, major, minor, true, major_counts).run(limits, of_major);
-    if (of_minor) Each(names, file, minors, major, minor, false, minor_counts).run(limits, of_minor);
+    typedef Finder<HeldEntry<decltype(type)>> Each;
+    if (of_major) Each(names, file, minors, major, minor, true, major_counts, type).run(limits, of_major);
+    if (of_minor) Each(names, file, minors, major, minor, false, minor_counts, type).run(limits, of_minor);
   });
 }
 

@@ -139,14 +139,15 @@ void add_zeros(const std::vector<std::int64_t>& sizes, std::size_t cells_each, c
   }
 }
 
-template <class T>
+template <class Class>
 class Reduction {
  public:
-  typedef ClassOf<T> Class;
+  /* `add`: add_entries() of the type of the values, which the rest need not know. */
+  typedef decltype(add_entries<int, Class>)* Add;
   Reduction(const SparseNames& names, const SparseFile& file, std::uint64_t minors, const Groups& major,
-            const Groups& minor, const Wanted& wanted)
+            const Groups& minor, const Wanted& wanted, Add add)
       : names_(names), file_(file), pointers_(file.pointers), minors_(static_cast<std::size_t>(minors)),
-        major_(major), minor_(minor), wanted_(wanted) {}
+        major_(major), minor_(minor), wanted_(wanted), add_(add) {}
 
   void run(const Limits& limits, Results* of_major, Results* of_minor) {
     const std::size_t majors = pointers_.size() - 1;
@@ -199,7 +200,7 @@ class Reduction {
 
  private:
   unsigned fitting_threads(const Limits& limits, std::uint64_t step, bool minor) const {
-    const double entry = sizeof(T) + 3 * 8.0;
+    const double entry = static_cast<double>(size_of(file_.data.matrix().type())) + 3 * 8.0;
     const double each = static_cast<double>(file_.data.matrix().memory() + file_.indices.matrix().memory()) +
                         entry * static_cast<double>(step) +
                         (minor ? 4.0 * 40.0 * static_cast<double>(minors_ * major_.count) : 0.0);
@@ -244,11 +245,11 @@ class Reduction {
     end_line(count);
     if (by_major) {
       piece->major.begin((now - first + 1) * minor_.count, wanted_);
-      add_entries<T>(desk.read.values.data(), desk.major_cell, wanted_, &piece->major);
+      add_(desk.read.values.data(), desk.major_cell, wanted_, &piece->major);
     }
     if (by_minor) {
       piece->minor.begin(minors_ * major_.count, wanted_);
-      add_entries<T>(desk.read.values.data(), desk.minor_cell, wanted_, &piece->minor);
+      add_(desk.read.values.data(), desk.minor_cell, wanted_, &piece->minor);
     }
   }
 
@@ -304,6 +305,7 @@ class Reduction {
   const std::size_t minors_;
   const Groups &major_, &minor_;
   const Wanted& wanted_;
+  const Add add_;
 };
 
 }  // namespace
@@ -313,7 +315,9 @@ void reduce_sparse(const SparseNames& names, std::uint64_t majors, std::uint64_t
                    Results* of_major, Results* of_minor) {
   const SparseFile file(names, majors);
   with_type(file.data.matrix().type(), [&](auto type) {
-    Reduction<decltype(type)>(names, file, minors, major, minor, wanted).run(limits, of_major, of_minor);
+    using T = decltype(type);
+    Reduction<ClassOf<T>>(names, file, minors, major, minor, wanted, add_entries<T, ClassOf<T>>)
+        .run(limits, of_major, of_minor);
   });
 }
 

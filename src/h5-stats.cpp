@@ -548,19 +548,6 @@ bool add_fast(Desk* desk, const Wanted& wanted, bool fast, bool slow, Part<Real>
   return true;
 }
 
-template <class T, class Class>
-void add_tile(Desk* desk, const Wanted& wanted, bool fast, bool slow, Part<Class>* part) {
-  const Lines& lines = desk->lines;
-  if (fast) part->fast.begin(lines.slow->size() * lines.width, wanted);
-  if (slow) part->slow.begin(lines.at.size() * lines.fast->size(), wanted);
-  if (add_fast<T>(desk, wanted, fast, slow, part)) return;
-  if (any_missing<T>(lines)) {
-    add_any<T, true>(lines, wanted, fast, slow, part);
-  } else {
-    add_any<T, false>(lines, wanted, fast, slow, part);
-  }
-}
-
 /* Lines of elements of type E, the first of which is at `data`. */
 template <class E>
 void lay_out(const unsigned char* data, std::size_t stride, const Stretch& slow, const Stretch& fast, Desk* desk) {
@@ -593,10 +580,26 @@ void lay_out(const Tile& tile, const Stretch& slow, const Stretch& fast, Desk* d
   }
 }
 
-template <class T>
+/* The results of a tile, part of which is in these lines and columns. */
+template <class T, class Class>
+void add_tile(const Tile& tile, const Stretch& line, const Stretch& column, const Wanted& wanted, bool fast, bool slow,
+              Desk* desk, Part<Class>* part) {
+  lay_out<T>(tile, line, column, desk);
+  const Lines& lines = desk->lines;
+  if (fast) part->fast.begin(lines.slow->size() * lines.width, wanted);
+  if (slow) part->slow.begin(lines.at.size() * lines.fast->size(), wanted);
+  if (add_fast<T>(desk, wanted, fast, slow, part)) return;
+  if (any_missing<T>(lines)) {
+    add_any<T, true>(lines, wanted, fast, slow, part);
+  } else {
+    add_any<T, false>(lines, wanted, fast, slow, part);
+  }
+}
+
+/* `add`: add_tile() of the type of the elements, which the rest need not know. */
+template <class Class>
 unsigned reduce_as(const Matrix& matrix, const Groups& slow, const Groups& fast, const Wanted& wanted,
-                   const Limits& limits, Results* of_fast, Results* of_slow) {
-  typedef ClassOf<T> Class;
+                   const Limits& limits, Results* of_fast, Results* of_slow, decltype(add_tile<int, Class>)* add) {
   const std::vector<Stretch> lines = cut(slow, matrix.slow(), matrix.tile_slow());
   const std::vector<Stretch> columns = cut(fast, matrix.fast(), matrix.tile_fast());
   Totals<Class> fast_totals, slow_totals;
@@ -606,7 +609,7 @@ unsigned reduce_as(const Matrix& matrix, const Groups& slow, const Groups& fast,
   for (const Stretch& one : lines) down.push_back(one.tile);
   for (const Stretch& one : columns) across.push_back(one.tile);
 #ifdef REGATTA_H5_BYTES
-  const bool takes_bytes = std::numeric_limits<T>::is_integer;
+  const bool takes_bytes = !std::is_same<Class, Real>::value;
 #else
   const bool takes_bytes = false;
 #endif
@@ -645,8 +648,8 @@ unsigned reduce_as(const Matrix& matrix, const Groups& slow, const Groups& fast,
         [&](Part<Class>& part) {
           Desk& desk = desks.local();
           desk.scratch.takes_bytes = takes_bytes;
-          lay_out<T>(tiles.read(down[part.a], across[part.b], desk.scratch), lines[part.a], columns[part.b], &desk);
-          add_tile<T>(&desk, wanted, of_fast != nullptr, of_slow != nullptr, &part);
+          add(tiles.read(down[part.a], across[part.b], desk.scratch), lines[part.a], columns[part.b], wanted,
+              of_fast != nullptr, of_slow != nullptr, &desk, &part);
           if (bar) ++*bar;
         },
         merge, 0, threads);
@@ -669,7 +672,9 @@ unsigned reduce(const Matrix& matrix, const Groups& slow, const Groups& fast, co
   const double most = std::max(1.0, limits.memory / each);
   if (most < fitting.threads) fitting.threads = static_cast<unsigned>(most);
   return with_type(matrix.type(), [&](auto type) {
-    return reduce_as<decltype(type)>(matrix, slow, fast, wanted, fitting, of_fast, of_slow);
+    using T = decltype(type);
+    using Class = ClassOf<T>;
+    return reduce_as<Class>(matrix, slow, fast, wanted, fitting, of_fast, of_slow, add_tile<T, Class>);
   });
 }
 
