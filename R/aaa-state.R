@@ -2,6 +2,7 @@
 the <- new.env(parent = emptyenv())
 the$pid <- NULL # the process that loaded the package
 the$h5_entries <- NULL # the routines of the library for HDF5, once it is loaded
+the$h5_folder <- NULL # where it is
 the$h5_about <- NULL # what it was built with for HDF5, FALSE without
 the$defaults <- NULL # what par_control() gives without arguments
 the$checked <- NULL # the last settings that were found to be right, unless they are the defaults
@@ -23,6 +24,7 @@ the$abandoned <- list() # runs on clusters that nobody has any more and that are
 the$abandoned_remote <- list() # the same of other hosts
 the$places <- "regatta_session" # classes of which it is known that there is an executor for them
 the$delayedarray <- NULL # the environment of the methods for that package
+the$h5_tried <- new.env(parent = emptyenv()) # by path, list(state, requests): what was tried of a file as it is
 the$h5_caches <- new.env(parent = emptyenv()) # caches of matrices in files, by their id
 
 the$mapped <- NULL # list(fun, compiled): the last function of the workspace that forked workers were given

@@ -331,6 +331,28 @@ error_h5 <- function(failure, call = NULL) {
   )
 }
 
+# `end` of ffi_trial(): libhdf5 did not come to an end with what it was asked about the file.
+error_h5_trial <- function(path, end, limit, call = NULL) {
+  late <- is.na(end$signal) && is.na(end$status)
+  message <- if (late) {
+    sprintf("libhdf5 has not come to an end with %s within %s", path, format_seconds(limit))
+  } else {
+    sprintf("libhdf5 has crashed with %s (%s)", path, format_exit(end$signal, end$status))
+  }
+  advice <- if (late) {
+    paste(
+      "What the file says of itself is damaged, or takes long to read: `options(regatta.h5_trial = 3600)` waits longer,",
+      "in seconds."
+    )
+  } else if (isTRUE(end$signal == 9L)) {
+    "What the file says of itself is damaged, or there was too little memory to read it."
+  } else {
+    "What the file says of itself is damaged: copy it anew."
+  }
+  tried <- "It was tried in a process without R, so that this session goes on."
+  new_error("regatta_error_h5", message, path = path, body = c(tried, advice), call = call)
+}
+
 error_h5_missing <- function(call = NULL) {
   new_error(
     "regatta_error_h5", "regatta was built without libhdf5, which HDF5 files need.",

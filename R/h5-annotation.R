@@ -36,7 +36,7 @@ h5_annotation_groups <- function(m, side) {
 
 # Names of what is below a group, those of datasets; NULL if there is no such group.
 h5_annotation_members <- function(path, group) {
-  known <- h5_invoke("ffi_h5_list", path, group)
+  known <- h5_ask("ffi_h5_list", path, group)
   if (inherits(known, "h5_failure")) return(NULL)
   known$name[known$kind == "dataset"]
 }
@@ -51,7 +51,7 @@ h5_annotation_columns <- function(group, path, size) {
   }
   read <- function(column) {
     place <- paste0(group, "/", column)
-    value <- h5_invoke("ffi_h5_values", path, place, "")
+    value <- h5_ask("ffi_h5_values", path, place, "")
     levels <- h5_annotation_levels(path, group, column)
     if (inherits(value, "h5_failure") || length(value) != size) return(NULL)
     if (is.null(levels) || !is.numeric(value)) value else h5_decode(value, levels)

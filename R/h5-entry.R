@@ -4,6 +4,7 @@
 h5_entry <- function(name) {
   if (is.null(the$h5_entries)) {
     library <- library.dynam("regatta_h5", "regatta", dirname(getNamespaceInfo("regatta", "path")))
+    the$h5_folder <- dirname(library[["path"]])
     the$h5_entries <- getDLLRegisteredRoutines(library)$.Call
   }
   the$h5_entries[[name]]

@@ -1,8 +1,14 @@
 # Files in the HDF5 format: calls of the C++ side, and what a file holds.
 
-# Calls an entry of the C++ side by its name. What it says about a file becomes an error of this package.
+# Calls an entry of the C++ side by its name, for a file. What it says about the file comes as a value.
+h5_ask <- function(entry, ..., call = rlang::caller_env()) {
+  h5_try(entry, list(...), call)
+  h5_invoke(entry, ...)
+}
+
+# Here as an error of this package.
 h5_call <- function(entry, ..., call = rlang::caller_env()) {
-  value <- h5_invoke(entry, ...)
+  value <- h5_ask(entry, ..., call = call)
   if (inherits(value, "h5_failure")) {
     signal_error(error_h5(value, rlang::error_call(call)))
   }

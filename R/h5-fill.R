@@ -51,7 +51,7 @@ h5_fill_target <- function(path) {
 
 # What is wrong with the file beside is told of the one that was asked for.
 h5_fill_call <- function(to, call, entry, ...) {
-  value <- h5_invoke(entry, to$file, ...)
+  value <- h5_ask(entry, to$file, ..., call = call)
   if (inherits(value, "h5_failure")) {
     value[] <- lapply(value, function(text) gsub(to$file, to$path, text, fixed = TRUE))
     signal_error(error_h5(value, rlang::error_call(call)))

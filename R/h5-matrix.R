@@ -15,7 +15,7 @@ h5_matrix <- function(path, name, plane = NULL, dimnames = TRUE) {
       path = path, name = name, dim = h5_dim(dim), dimnames = names, plane = plane,
       type = facts$type,
       chunk = if (length(facts$chunk) > 0L) h5_dim(c(rev(facts$chunk), 1)[1:2]),
-      layout = facts$layout, filters = facts$filters, stored = facts$stored, transposed = FALSE,
+      layout = facts$layout, filters = facts$filters, transposed = FALSE,
       shape = facts[c("extents", "chunk", "type")]
     ),
     "h5_matrix"
@@ -260,12 +260,18 @@ format.h5_matrix <- function(x, ...) {
     sprintf("  dataset   %s%s", fields$name, if (fields$transposed) ", transposed" else ""),
     if (length(fields$plane) > 0L) sprintf("  plane     %s", paste(format_count(rev(fields$plane)), collapse = ", ")),
     sprintf("  file      %s", fields$path),
-    sprintf("  stored    %s, %s", h5_layout(fields, shape), format_bytes(fields$stored)),
+    sprintf("  stored    %s%s", h5_layout(fields, shape), h5_stored_words(fields)),
     if (length(fields$filters) > 0L) sprintf("  filters   %s", paste(fields$filters, collapse = ", ")),
     h5_cache_line(x),
     sprintf("  rows      %s", example(1L)),
     sprintf("  columns   %s", example(2L))
   )
+}
+
+# Nothing where the file cannot be read any more, of which the next use of the object tells.
+h5_stored_words <- function(fields) {
+  bytes <- or_else(h5_call("ffi_h5_stored", fields$path, fields$name), NULL)
+  if (is.null(bytes)) "" else paste0(", ", format_bytes(bytes))
 }
 
 h5_layout <- function(fields, shape) {

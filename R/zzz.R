@@ -9,6 +9,8 @@
   biocparallel_hook()
 }
 
+.onUnload <- function(libpath) .Call(ffi_trial_end)
+
 # The library stays when the namespace goes: vectors in shared memory outlive it, and their data and
 # their finalizers are reached through the library.
 

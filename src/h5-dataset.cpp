@@ -252,7 +252,6 @@ Facts read_facts(const Library& library, const FileId& file, const DatasetId& da
   facts.plain_edges = facts.layout == Layout::chunked && H5Pget_chunk_opts(list.get(), &options) >= 0 &&
                       (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0;
   facts.external = H5Pget_external_count(list.get()) > 0;
-  facts.stored = H5Dget_storage_size(dataset.get());
   hsize_t size = 0;
   H5Fget_filesize(file.get(), &size);
   facts.file_size = size;
@@ -262,6 +261,12 @@ Facts read_facts(const Library& library, const FileId& file, const DatasetId& da
   H5Pget_userblock(creation.get(), &block);
   facts.user_block = block;
   return facts;
+}
+
+std::uint64_t stored_bytes(const std::string& path, const std::string& name) {
+  const Library library;
+  const FileId file = open_file(library, path);
+  return H5Dget_storage_size(open_dataset(library, file, path, name).get());
 }
 
 }  // namespace h5

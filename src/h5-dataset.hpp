@@ -45,7 +45,6 @@ struct Facts {
   bool plain_edges; /* chunks that reach over the edge are stored without filters */
   std::vector<Filter> filters;
   std::vector<std::string> filter_names;
-  std::uint64_t stored; /* bytes in the file */
   std::uint64_t file_size, user_block; /* of the file that it was asked for in; of that it is in */
 };
 
@@ -63,6 +62,9 @@ void check_shape(const Facts& facts, const Shape& before);
 
 Facts read_facts(const Library& library, const FileId& file, const DatasetId& dataset,
                  const std::string& path, const std::string& name);
+
+/* How many bytes the elements take in the file. The library looks at each chunk's entry in its index for that. */
+std::uint64_t stored_bytes(const std::string& path, const std::string& name);
 
 /* The type of numbers; false if the elements are none. */
 bool number_type(hid_t type, NumberType* number);

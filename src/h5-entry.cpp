@@ -75,15 +75,18 @@ SEXP ffi_h5_describe(SEXP path, SEXP name) {
       const DatasetId dataset = open_dataset(library, file, where, what);
       facts = read_facts(library, file, dataset, where, what);
     }
-    RList list({"extents", "chunk", "type", "layout", "filters", "stored"});
+    RList list({"extents", "chunk", "type", "layout", "filters"});
     list.set(0, r_numbers(facts.extents));
     list.set(1, r_numbers(facts.chunk));
     list.set(2, r_string(type_name(facts.number)));
     list.set(3, r_string(layout_word(facts.layout)));
     list.set(4, r_strings(facts.filter_names));
-    list.set(5, r_numbers({facts.stored}));
     return list.get();
   });
+}
+
+SEXP ffi_h5_stored(SEXP path, SEXP name) {
+  return guarded([&] { return r_numbers({stored_bytes(string_of(path), string_of(name))}); });
 }
 
 SEXP ffi_h5_check(SEXP source) {
@@ -451,6 +454,7 @@ static SEXP absent(void) { return R_NilValue; }
 
 SEXP ffi_h5_about(void) { return absent(); }
 SEXP ffi_h5_describe(SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_stored(SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_check(SEXP) { return absent(); }
 SEXP ffi_h5_list(SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_values(SEXP, SEXP, SEXP) { return absent(); }

@@ -15,6 +15,9 @@ SEXP ffi_h5_about(void);
 /* Facts about a dataset of numbers. */
 SEXP ffi_h5_describe(SEXP path, SEXP name);
 
+/* How many bytes its elements take in the file: a look at each chunk's entry in the index. */
+SEXP ffi_h5_stored(SEXP path, SEXP name);
+
 /* Entries with a `source`, list(path, name, plane, list(extents, chunk, type)), fail if that is not what
    ffi_h5_describe() says any more. This one does nothing else. */
 SEXP ffi_h5_check(SEXP source);

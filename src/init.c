@@ -32,6 +32,7 @@
 #include "sys-fork.h"
 #include "sys-map.h"
 #include "threads-share.h"
+#include "trial.h"
 #include "variables.h"
 #include "workers-available.h"
 
@@ -244,6 +245,8 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_threads_share, 1),
     ENTRY(ffi_threads_share_now, 0),
     ENTRY(ffi_threads_share_settle, 0),
+    ENTRY(ffi_trial, 3),
+    ENTRY(ffi_trial_end, 0),
     ENTRY(ffi_uncompress_chars, 2),
     ENTRY(ffi_variables_drop, 1),
     ENTRY(ffi_variables_put, 3),

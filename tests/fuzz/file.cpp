@@ -136,14 +136,3 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   return 0;
 }
-
-/* A cache would need R, and there is none here. */
-namespace regatta {
-namespace h5 {
-bool CachedTiles::get(std::uint64_t, std::uint64_t, Scratch&, Tile*) const { return false; }
-void CachedTiles::put(std::uint64_t, std::uint64_t, const Tile&, Scratch&) const {}
-bool CachedTiles::has(std::uint64_t, std::uint64_t) const { return false; }
-CachedTiles Cache::tiles(const Tiling&) { return CachedTiles(); }
-bool file_state(const Library&, const DatasetId&, FileState*) { return false; }
-}  // namespace h5
-}  // namespace regatta

@@ -221,6 +221,7 @@ expect_no_detritus <- function(snapshot, except = NULL) {
   unlink(detritus_state$compiled, recursive = TRUE)
   detritus_state$compiled <- NULL
   detritus_forget_last()
+  .Call(regatta:::ffi_trial_end) # which would end with the session
   found <- detritus_found(snapshot, except = except)
   testthat::expect(
     length(found) == 0L,
