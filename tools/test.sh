@@ -79,11 +79,18 @@ tell_unended_suite() {
 
 in_checked() { R_LIBS="$checked:$R_LIBS" "$@"; }
 
+# Programs without R are compiled while R CMD check does what keeps one core busy; their steps come later, and
+# say what could not be compiled.
+cores=$(getconf _NPROCESSORS_ONLN)
+for part in c cpp fuzz; do
+  timeout -k 5 1800 make -s -k -C tests/$part programs
+done </dev/null >/dev/null 2>&1 &
+programs=$!
+
 step "floors" Rscript --vanilla tools/check-floors.R
 step "tables of the docs" Rscript --vanilla tools/docs.R --check
 step "places of the mutants" tools/mutate.sh --check
 # Test files wait more than they count: as many at a time as there are cores, but no crowd.
-cores=$(getconf _NPROCESSORS_ONLN)
 export REGATTA_TEST_REPORT=$PWD/.build/suite-report.csv
 export REGATTA_TEST_JOBS=${REGATTA_TEST_JOBS:-$((cores > 4 ? 4 : cores))}
 step "R CMD check with the test suite, and nothing left behind" \
@@ -92,6 +99,7 @@ unset REGATTA_TEST_REPORT REGATTA_TEST_JOBS
 step "skips and snapshots" check_suite_log
 step "entry points" Rscript --vanilla tools/check-nonapi.R "$checked"/regatta/libs/*.so
 step "leaks" in_checked tools/leak-watch.sh Rscript --vanilla tools/leak-check.R
+wait "$programs"
 step "C mechanisms without R" timeout -k 5 900 make -s -j"$cores" -C tests/c test
 if [ -f tests/cpp/Makefile ]; then
   step "C++ headers without R" timeout -k 5 900 make -s -j"$cores" -C tests/cpp test
