@@ -96,27 +96,30 @@ shm_changes <- function(poke, poke_read) {
   )
 }
 
-# Each returns x as somebody else gets it.
+# Each returns what is in the list x as somebody else gets it: to fork takes more time than all the rest.
 shm_routes <- function(cluster = NULL, workers = 1L) {
   control <- two_workers(workers = workers, shm_min = 0)
   routes <- list(
-    serialize = function(x) unserialize(serialize(x, NULL)),
-    handle = function(x) unserialize(with_shm_handles(serialize(x, NULL))),
-    share = function(x) shm_share(x, min = 0),
-    map = function(x) par_lapply(1L, function(i) x, .control = control)[[1L]],
-    map_element = function(x) par_lapply(list(x), identity, .control = control)[[1L]],
-    call = function(x) par_value(par_call(x, .control = control)),
-    twice = function(x) par_lapply(1L, function(i) list(x, x), .control = control)[[1L]][[2L]],
+    serialize = function(x) lapply(x, function(one) unserialize(serialize(one, NULL))),
+    handle = function(x) lapply(x, function(one) unserialize(with_shm_handles(serialize(one, NULL)))),
+    share = function(x) lapply(x, shm_share, min = 0),
+    map = function(x) par_lapply(seq_along(x), function(i) x[[i]], .control = control),
+    map_element = function(x) par_lapply(x, identity, .control = control),
+    call = function(x) lapply(lapply(x, function(one) par_call(one, .control = control)), par_value),
+    call_list = function(x) par_value(par_call(x, .control = control)),
+    twice = function(x) {
+      lapply(par_lapply(seq_along(x), function(i) list(x[[i]], x[[i]]), .control = control), `[[`, 2L)
+    },
     nested = function(x) {
       par_lapply(1L, function(i) {
-        par_lapply(1L, function(j) x, .control = control)[[1L]]
+        par_lapply(seq_along(x), function(j) x[[j]], .control = control)
       }, .control = control)[[1L]]
     }
   )
   if (!is.null(cluster)) {
-    routes$node <- function(x) parallel::clusterCall(cluster, identity, x)[[1L]]
+    routes$node <- function(x) lapply(x, function(one) parallel::clusterCall(cluster, identity, one)[[1L]])
     routes$node_map <- function(x) {
-      par_lapply(1L, function(i) x, .on = cluster, .control = two_workers(workers = NULL, shm_min = 0))[[1L]]
+      par_lapply(seq_along(x), function(i) x[[i]], .on = cluster, .control = two_workers(workers = NULL, shm_min = 0))
     }
   }
   routes

@@ -1,7 +1,8 @@
 detritus <- detritus_snapshot()
 
-round_trip <- function(value, ...) {
-  par_lapply(1L, function(i) value, .control = two_workers(workers = 1L, ...))[[1L]]
+# Each of the values as an element, by one worker for all.
+round_trips <- function(values, ...) {
+  par_lapply(seq_along(values), function(i) values[[i]], .control = two_workers(workers = 1L, ...))
 }
 
 big <- 2e5L
@@ -19,30 +20,33 @@ test_that("large vectors of each type arrive with their attributes", {
     dated = structure(seq_len(big) + 0.5, class = "Date", note = seq_len(big)),
     factor = factor(rep_len(letters, big))
   )
-  for (value in values) {
-    for (shm in c(TRUE, FALSE)) {
-      expect_identical(round_trip(value, shm = shm), value)
-    }
+  for (shm in c(TRUE, FALSE)) {
+    got <- round_trips(values, shm = shm)
+    for (k in seq_along(values)) expect_identical(got[[k]], values[[k]], info = paste(names(values)[[k]], shm))
   }
 })
 
 test_that("vectors without attributes keep the S4 bit, from forked workers, nodes and shm_share()", {
   cluster <- local_cluster(1L)
   ways <- list(
-    forked = function(x) round_trip(x), data = function(x) round_trip(x, shm = FALSE),
-    copied = function(x) round_trip(x, copy = TRUE), nested = function(x) round_trip(list(x))[[1L]],
-    made = function(x) par_lapply(1L, function(i) asS4(asS3(x)), .control = two_workers())[[1L]],
-    cluster = function(x) par_lapply(list(x), identity, .on = cluster, .control = on_cluster())[[1L]],
-    shared = function(x) shm_share(x)
+    forked = function(all) round_trips(all), data = function(all) round_trips(all, shm = FALSE),
+    copied = function(all) round_trips(all, copy = TRUE),
+    nested = function(all) lapply(round_trips(lapply(all, list)), `[[`, 1L),
+    made = function(all) par_lapply(all, function(x) asS4(asS3(x)), .control = two_workers()),
+    cluster = function(all) par_lapply(all, identity, .on = cluster, .control = on_cluster()),
+    shared = function(all) lapply(all, shm_share)
   )
   for (n in c(0L, 1L, 1000L, big)) {
     plain <- list(
       seq_len(n) + 0L, seq_len(n) / 3, rep_len(c(TRUE, NA), n), complex(n, 1, 2), raw(n),
       as.character(seq_len(n)), as.list(seq_len(min(n, 1000L)))
     )
-    for (x in lapply(plain, asS4)) {
-      for (way in names(ways)) {
-        got <- ways[[way]](x)
+    plain <- lapply(plain, asS4)
+    for (way in names(ways)) {
+      all <- ways[[way]](plain)
+      for (k in seq_along(plain)) {
+        x <- plain[[k]]
+        got <- all[[k]]
         expect_true(isS4(got), info = paste(way, typeof(x), n))
         expect_identical(is.object(got), is.object(x), info = paste(way, typeof(x), n))
         expect_identical(asS3(got), asS3(x), info = paste(way, typeof(x), n))
@@ -54,7 +58,7 @@ test_that("vectors without attributes keep the S4 bit, from forked workers, node
 test_that("payloads of NaN and the sign of zero survive", {
   value <- rep_len(c(NA_real_, NaN, -0, 0), big)
   bits <- function(x) serialize(x[seq_len(8L)] + 0, NULL)
-  got <- round_trip(value)
+  got <- round_trips(list(value))[[1L]]
   expect_identical(is.na(got) & !is.nan(got), is.na(value) & !is.nan(value))
   expect_identical(1 / got[3:4], c(-Inf, Inf))
   expect_identical(bits(got), bits(value))
@@ -74,9 +78,7 @@ test_that("large leaves anywhere in a value arrive", {
     list(leaf, leaf),
     list2DF(list(x = leaf))
   )
-  for (value in values) {
-    expect_identical(round_trip(value), value)
-  }
+  expect_identical(round_trips(values), values)
 })
 
 test_that("a value from shared memory is changed by copy, in the parent alone", {
@@ -136,19 +138,13 @@ test_that("base R's functions work on values in shared memory", {
 })
 
 test_that("shm_min is where sharing begins and does not show in the values", {
-  for (size in c(8190L, 8191L, 8192L, 8193L)) {
-    value <- seq_len(size) + 0.5
-    expect_identical(round_trip(value, shm_min = "64KB"), value)
-    expect_identical(round_trip(value, shm_min = 0), value)
-    expect_identical(round_trip(value, shm_min = "1GB"), value)
-  }
+  values <- lapply(c(8190L, 8191L, 8192L, 8193L), function(size) seq_len(size) + 0.5)
+  for (shm_min in list("64KB", 0, "1GB")) expect_identical(round_trips(values, shm_min = shm_min), values)
 })
 
 test_that("zero-length and tiny values are right with a threshold of nothing", {
   values <- list(numeric(), integer(), logical(), complex(), raw(), character(), 1, "a", list())
-  for (value in values) {
-    expect_identical(round_trip(value, shm_min = 0), value)
-  }
+  expect_identical(round_trips(values, shm_min = 0), values)
 })
 
 test_that("many medium values in one run arrive", {

@@ -51,7 +51,7 @@ random_sequence <- function(steps, changes, routes) {
       story <- c(story, paste(i, which, name))
     } else if (kind == "send") {
       route <- sample(names(routes), 1L)
-      got <- routes[[route]](shared[[i]])
+      got <- routes[[route]](shared[i])[[1L]]
       j <- if (length(shared) < 4L) length(shared) + 1L else sample.int(4L, 1L)
       # What needs no storing is the object itself, which may change with it then.
       shared[[j]] <- if (route == "share") shm_copy(got) else got
