@@ -10,26 +10,28 @@
 # What a launcher starts. What it is to know comes in one variable of the environment or as the first line
 # of stdin, never as an argument, which every user of the machine can read: hosts separated by commas,
 # port, number, secret as hexadecimal digits, seconds to try, deadline of link_settings().
-agent_main <- function() {
+agent_main <- function() suspendInterrupts({
   link <- NULL
   status <- tryCatch(
-    {
+    allowInterrupts({
       .Call(ffi_link_heed_signals)
       link <- agent_join(agent_line())
       .Call(ffi_link_end_with_session, tempdir())
       link_send(link, list(type = "JOIN", data = agent_facts()))
       agent_serve(link)
-    },
-    interrupt = function(e) .Call(ffi_link_end_status), # the session is gone, or a signal has come
+    }),
+    # The session is gone, or a signal has come. R may learn of its link first, and of the interrupt then.
+    interrupt = function(e) .Call(ffi_link_end_status),
     error = function(e) {
-      message(conditionMessage(e))
-      1L
+      status <- .Call(ffi_link_end_status)
+      if (status == 1L) message(conditionMessage(e))
+      status
     }
   )
   unlink(tempdir(), recursive = TRUE) # the end of the connection may be that of a job, with what still runs in it
   if (!is.null(link)) .Call(ffi_link_close, link, 1)
   quit("no", status, FALSE)
-}
+})
 
 agent_join <- function(line) {
   words <- strsplit(line, " ", fixed = TRUE)[[1L]]

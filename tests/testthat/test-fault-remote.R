@@ -169,6 +169,29 @@ test_that("an agent that is asked to end before it has found its session takes i
   }
 })
 
+test_that("the signal is told where R has learnt first that its link is closed, too", {
+  skip_without_crypto()
+  skip_unless_linux()
+  pool <- local_gate()
+  rscript <- remote_rscript()
+  line <- paste("127.0.0.1", pool$port, 0, paste(pool$key, collapse = ""), 600, 20)
+  serve <- "function(link) {
+    tryCatch(repeat Sys.sleep(1), interrupt = function(e) NULL)
+    repeat regatta:::link_take(link)
+  }"
+  code <- sprintf("utils::assignInNamespace('agent_serve', %s, 'regatta'); regatta:::agent_main()", serve)
+  folder <- local_node_folder()
+  agent <- withr::with_preserve_seed(processx::process$new(
+    rscript[[1L]], c(rscript[-1L], "-e", code), env = c("current", remote_env(folder), REGATTA_NODE = line)
+  ))
+  withr::defer(agent$kill())
+  gate_until(pool, function() length(gate_links(pool)) == 1L)
+  agent$signal(tools::SIGTERM)
+  agent$wait(30000 * slowness())
+  expect_identical(agent$get_exit_status(), 128L + tools::SIGTERM)
+  expect_identical(list.files(folder), character())
+})
+
 test_that("a value for which a host has no memory costs its worker, not the host", {
   skip_without_crypto()
   skip_unless_linux()
