@@ -40,6 +40,10 @@ h5_blocks <- function(m, margin, memory, call = rlang::caller_env()) {
     return(data.frame(from = numeric(), to = numeric()))
   }
   width <- min(extent, h5_block_width(m, margin, memory))
+  if (extent / width > .Machine$integer.max) {
+    what <- sprintf("memory for blocks larger than %s of %s rows or columns", format(width), format(extent))
+    abort_argument("memory", memory, what, call = call)
+  }
   from <- seq(1, extent, by = width)
   data.frame(from = from, to = pmin(from + width - 1, extent))
 }

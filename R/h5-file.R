@@ -39,6 +39,14 @@ h5_needed <- function(call = rlang::caller_env()) {
 # The file as everyone finds it who is sent the object.
 h5_path <- function(path, call = rlang::caller_env()) {
   path <- check_string(path, "path", call = call)
+  wanted <- if (!nzchar(path)) {
+    "the name of a file"
+  } else if (!validEnc(path)) {
+    "a name whose bytes are text in this session's encoding"
+  } else if (nchar(path, "bytes") > 4000L) {
+    "a name of at most 4,000 bytes"
+  }
+  if (!is.null(wanted)) abort_argument("path", path, wanted, call = call)
   normalizePath(path, mustWork = FALSE)
 }
 

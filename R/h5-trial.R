@@ -9,9 +9,10 @@ h5_try <- function(entry, args, call) {
   if (is.null(state)) return()
   for (request in h5_requests(entry, args)) {
     if (h5_is_tried(state, request)) next
-    end <- .Call(ffi_trial, h5_trial_program(), h5_request_bytes(request), limit)
-    if (!is.null(end)) signal_error(error_h5_trial(state$path, end, limit, rlang::error_call(call)))
-    h5_note_trial(state, request)
+    answer <- .Call(ffi_trial, h5_trial_program(), h5_request_bytes(request), limit)
+    if (is.list(answer)) signal_error(error_h5_trial(state$path, answer, limit, rlang::error_call(call)))
+    # Otherwise it has to do with other files, too.
+    if (answer == 1L) h5_note_trial(state, request)
   }
 }
 
@@ -38,7 +39,10 @@ h5_trial_program <- function() {
 h5_file_state <- function(args) {
   path <- args[[1L]][[1L]]
   state <- file.info(path, extra_cols = FALSE)
-  if (!is.na(state$size) && !state$isdir) list(path = path, size = state$size, time = as.double(state$mtime))
+  if (!is.na(state$size) && !state$isdir) {
+    # Programs that copy may give a file any time of its last change, but not of the last change of its state.
+    list(path = path, size = state$size, times = as.double(c(state$mtime, state$ctime)))
+  }
 }
 
 # What the program is to do, and with what: `all` for all rows or columns.

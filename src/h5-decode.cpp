@@ -143,8 +143,12 @@ DecodeResult decode_lzf(const unsigned char* from, std::size_t size, unsigned ch
 
 void unshuffle(const unsigned char* from, std::size_t size, std::size_t element,
                unsigned char* to) {
-  if (element == 0) element = 1;
-  const std::size_t count = size / element;
+  const std::size_t count = size / std::max<std::size_t>(element, 1);
+  /* One element, or none, is as it was. A damaged file may say that elements are of any size. */
+  if (count < 2 || element < 2) {
+    std::copy(from, from + size, to);
+    return;
+  }
   std::size_t done = 0;
 #if defined(__SSE2__)
   if (element == 2) done = unshuffle_2(from, count, to);

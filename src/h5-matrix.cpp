@@ -9,6 +9,8 @@
 #include <cstring>
 #include <limits>
 
+#include <regatta/core/poll.hpp>
+
 #include "h5-bytes.hpp"
 #include "h5-matrix.hpp"
 #include "h5-number.hpp"
@@ -316,6 +318,7 @@ void Matrix::read_stream(const Stored& stored, std::uint64_t i, std::uint64_t j,
       scratch.streams.erase(other);
     }
     const auto read = [this](unsigned char* to, std::size_t bytes, std::uint64_t at) {
+      checkUserInterrupt(); /* the whole chunk is looked at before a part of it is given */
       pread_all(index_->fd(), to, bytes, at);
     };
     stream.reset(new ChunkStream(read, stored.at, stored.size, facts_.filters, mask, product(facts_.chunk) * size));

@@ -11,8 +11,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Other packages' descriptors are not all closed by exec. One that is opened meanwhile, by another
-   thread, is missed. */
+/* Other packages' descriptors are not all closed by exec. */
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+static int close_others(posix_spawn_file_actions_t *actions) {
+  return posix_spawn_file_actions_addclosefrom_np(actions, RG_SPAWN_LINE + 1);
+}
+#else
+/* One that is opened meanwhile, by another thread, is missed; and one whose number is above a limit that was lowered
+   later cannot be closed so. */
 static int close_others(posix_spawn_file_actions_t *actions) {
   DIR *list = opendir("/dev/fd");
   const struct dirent *entry;
@@ -20,10 +26,12 @@ static int close_others(posix_spawn_file_actions_t *actions) {
   while (list && !failed && (entry = readdir(list))) {
     int fd = atoi(entry->d_name);
     if (fd > RG_SPAWN_LINE) failed = posix_spawn_file_actions_addclose(actions, fd);
+    if (failed == EBADF) failed = 0;
   }
   if (list) closedir(list);
   return failed;
 }
+#endif
 
 static int set_files(posix_spawn_file_actions_t *actions, int line, int output) {
   int failed = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);

@@ -1,6 +1,7 @@
 /* The program that is asked what a session is about to ask libhdf5, before the session does: of a damaged file the
    library may crash, or look for something for ever. R/h5-trial.R writes the requests, src/trial.c sends them. It has
-   no R, ends with its session, and its answer is one byte that says only that it has come to an end. */
+   no R, ends with its session, and its answer is one byte that says only that it has come to an end, and whether it
+   would do so again as long as the file is the same. */
 #include <sys/resource.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -102,8 +103,39 @@ void locate(const std::string& path, const std::string& name, const std::string&
             [](const Located&, std::size_t, std::size_t, std::size_t, std::size_t) {});
 }
 
+/* What R/h5-trial.R knows an answer by. */
+enum Answer : char { lasting = 1, passing = 2 };
+
+std::string name_of(hid_t file) {
+  const ssize_t size = H5Fget_name(file, nullptr, 0);
+  std::string name(static_cast<std::size_t>(std::max<ssize_t>(size, 0)) + 1, '\0');
+  if (size > 0) H5Fget_name(file, &name[0], name.size());
+  return name;
+}
+
+/* Whether the object, or elements of it, are in another file, which may change while this one does not. */
+bool is_elsewhere(const std::string& path, const std::string& name) {
+  const Library library;
+  const FileId file = open_file(library, path);
+  for (std::size_t at = 0; at != std::string::npos && name != "/";) {
+    at = name.find('/', at + 1);
+    const std::string part = name.substr(0, at);
+    if (part.empty() || part.back() == '/') continue;
+    H5L_info_t link;
+    if (H5Lexists(file.get(), part.c_str(), H5P_DEFAULT) <= 0) return false;
+    if (H5Lget_info(file.get(), part.c_str(), &link, H5P_DEFAULT) < 0 || link.type == H5L_TYPE_EXTERNAL) return true;
+  }
+  const ObjectId object(H5Oopen(file.get(), name.c_str(), H5P_DEFAULT));
+  if (!object.valid()) return true;
+  const FileId its(H5Iget_file_id(object.get()));
+  if (name_of(its.get()) != name_of(file.get())) return true;
+  if (H5Iget_type(object.get()) != H5I_DATASET) return false;
+  const ListId list(H5Dget_create_plist(object.get()));
+  return list.valid() && H5Pget_layout(list.get()) == H5D_VIRTUAL;
+}
+
 /* What cannot be done is not for this program to tell. */
-void answer(const std::vector<std::string>& field) {
+void ask(const std::vector<std::string>& field) {
   try {
     const std::string& what = field.at(0);
     if (what == "list") list_items(field.at(1), field.at(2));
@@ -118,6 +150,14 @@ void answer(const std::vector<std::string>& field) {
   }
 }
 
+Answer answer(const std::vector<std::string>& field) {
+  try {
+    return is_elsewhere(field.at(1), field.at(2)) ? passing : lasting;
+  } catch (const std::exception&) {
+    return lasting;
+  }
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -127,9 +167,9 @@ int main(int count, char** arguments) {
   rg_memory_end_before_parent();
   std::vector<std::string> fields;
   while (take_fields(&fields)) {
-    answer(fields);
-    const char done = 1;
-    if (write(line, &done, 1) != 1) break;
+    ask(fields);
+    const char reply = answer(fields);
+    if (write(line, &reply, 1) != 1) break;
   }
   std::_Exit(0); /* libhdf5 may not come to an end with what a damaged file has left in it */
 }

@@ -205,6 +205,39 @@ test_that("mistakes are errors of the call that the user has made", {
   expect_error(h5_col_sums(m, margin = 1), "\"margin\" matched by multiple")
 })
 
+test_that("a path that no file can have is refused in words", {
+  skip_without_h5()
+  expect_error(h5_ls(""), "must be the name of a file", class = "regatta_error_argument")
+  expect_error(h5_ls(strrep("x", 5000)), "at most 4,000 bytes", class = "regatta_error_argument")
+  skip_if(!l10n_info()[["UTF-8"]], "a locale without UTF-8")
+  expect_error(h5_ls("b\xff\xe9.h5"), "are text in this session's encoding", class = "regatta_error_argument")
+})
+
+test_that("elements that are said to be larger than their chunk cost no time", {
+  skip_without_h5()
+  path <- withr::local_tempfile()
+  h5_write(matrix(as.double(1:400), 20), path, "x", chunk = c(1, 1), .control = two_workers(workers = 1L))
+  bytes <- readBin(path, "raw", 1e6)
+  at <- grepRaw("shuffle", bytes, fixed = TRUE)
+  expect_identical(bytes[at + 8:11], as.raw(c(8, 0, 0, 0)))
+  bytes[at + 8:11] <- writeBin(400000000L, raw())
+  writeBin(bytes, path)
+  # Each chunk took a second.
+  seconds <- sum(system.time(h5_matrix(path, "x")[, ])[1:2])
+  expect_lt(seconds, 60)
+})
+
+test_that("a tree of any depth is listed in time that grows with it", {
+  skip_without_h5()
+  skip_without_h5py()
+  path <- withr::local_tempfile()
+  h5_by_python(path, c("g = f", "for i in range(1000): g = g.create_group('g')", "g['x'] = [[1]]"))
+  seconds <- sum(system.time(found <- h5_ls(path))[1:2])
+  expect_identical(nrow(found), 1001L)
+  expect_identical(found$kind[[1001L]], "dataset")
+  expect_lt(seconds, 5)
+})
+
 test_that("a file without permission says so", {
   skip_without_h5()
   skip_if(detritus_uid() == 0, "root may read everything")

@@ -81,6 +81,19 @@ test_that("Ctrl-C ends the program and the call", {
   expect_false(file.exists(file.path("/proc", readLines(pid))))
 })
 
+test_that("a limit of time ends the program and the call", {
+  skip_without_h5()
+  path <- some_h5()
+  pid <- local_program("exec sleep 300")
+  read <- function() {
+    setTimeLimit(elapsed = 1, transient = TRUE)
+    h5_ls(path)
+  }
+  expect_error(read(), "time limit")
+  setTimeLimit()
+  expect_false(file.exists(file.path("/proc", readLines(pid))))
+})
+
 test_that("the program ends with its session, and with the namespace", {
   skip_without_h5()
   path <- some_h5()
@@ -97,7 +110,7 @@ test_that("the program ends with its session, and with the namespace", {
   expect_identical(session_prints(c(lines, "unloadNamespace('regatta')", "cat(length(program()))")), "0")
 })
 
-test_that("one that has gone meanwhile, or cannot be started, costs nothing", {
+test_that("one that has gone meanwhile costs nothing", {
   skip_without_h5()
   path <- some_h5()
   requests <- local_requests()
@@ -109,10 +122,49 @@ test_that("one that has gone meanwhile, or cannot be started, costs nothing", {
   }
   expect_identical(h5_matrix(path, "x")[, ], matrix(1:6, 2))
   expect_true("describe" %in% requests())
-  .Call(regatta:::ffi_trial_end)
-  local_function("h5_trial_program", function() tempfile())
-  Sys.setFileTime(path, Sys.time() - 200)
+})
+
+test_that("where it cannot be started nothing is read, and it is said what to do", {
+  skip_without_h5()
+  path <- some_h5()
+  Sys.setFileTime(path, Sys.time() - 100)
+  h5_ls(path)
+  for (program in c(tempfile(), withr::local_tempfile(lines = "no program"), tempdir())) {
+    .Call(regatta:::ffi_trial_end)
+    local_function("h5_trial_program", function() program)
+    error <- expect_error(h5_matrix(path, "x"), "regatta-h5-try could not be started", class = "regatta_error_h5")
+    expect_match(conditionMessage(error), "options(regatta.h5_trial = FALSE)", fixed = TRUE)
+    expect_identical(error$path, path)
+  }
+  expect_match(conditionMessage(error), "Permission denied", fixed = TRUE)
+  withr::local_options(regatta.h5_trial = FALSE)
   expect_identical(h5_matrix(path, "x")[, ], matrix(1:6, 2))
+})
+
+test_that("one that has crashed and cannot be started again is no answer", {
+  skip_without_h5()
+  path <- some_h5()
+  Sys.setFileTime(path, Sys.time() - 100)
+  local_program("")
+  # It answers once, and ends when it is asked again.
+  program <- regatta:::h5_trial_program()
+  hears <- "head -c 4 <&3 >/dev/null"
+  rest <- "dd bs=100000 count=1 <&3 >/dev/null"
+  writeLines(c("#!/bin/sh", hears, rest, sprintf("rm %s", program), "printf '\\001' >&3", hears), program)
+  h5_ls(path)
+  expect_error(h5_matrix(path, "x"), "could not be started", class = "regatta_error_h5")
+})
+
+test_that("descriptors above a limit that was lowered later hinder nobody", {
+  skip_without_h5()
+  skip_unless_command("prlimit")
+  path <- some_h5()
+  said <- session_prints(c(
+    "suppressWarnings(library(regatta))", "open <- lapply(1:60, function(i) file('/dev/null', 'r'))",
+    "invisible(system(sprintf('prlimit --nofile=40:200 --pid %d', Sys.getpid())))",
+    "for (one in open[1:50]) close(one)", sprintf("cat(h5_ls(%s)$name)", deparse(path))
+  ))
+  expect_identical(said, "x")
 })
 
 test_that("what was tried is known as long as the file is the same", {
@@ -134,7 +186,11 @@ test_that("what was tried is known as long as the file is the same", {
   expect_identical(requests(), character())
   format(m)
   expect_identical(requests(), "stored")
-  Sys.setFileTime(path, Sys.time() - 50)
+  # Somebody may give it any time of its last change.
+  time <- file.mtime(path)
+  file.copy(path, other <- withr::local_tempfile())
+  file.copy(other, path, overwrite = TRUE)
+  Sys.setFileTime(path, time)
   m[1, 2]
   h5_annotation(m, 1)
   expect_true(all(c("locate", "describe", "list") %in% requests()))
@@ -173,9 +229,10 @@ test_that("all that a request may have in it arrives", {
   ))
   # More than a connection holds at a time.
   many <- list("locate", path, "x", numeric(), rep(c(1, 2, 3), 1e5), "all")
-  for (k in 1:2) {
-    expect_null(.Call(regatta:::ffi_trial, regatta:::h5_trial_program(), regatta:::h5_request_bytes(many), 60))
+  ask <- function(request) {
+    .Call(regatta:::ffi_trial, regatta:::h5_trial_program(), regatta:::h5_request_bytes(request), 60)
   }
+  for (k in 1:2) expect_identical(ask(many), 1L)
 })
 
 test_that("the option leaves trials out, sets their time, and is checked", {
@@ -195,6 +252,87 @@ test_that("the option leaves trials out, sets their time, and is checked", {
     h5_ls(path)
     expect_identical(requests(), "list")
   }
+})
+
+test_that("what is in other files is tried each time", {
+  skip_without_h5()
+  skip_without_h5py()
+  folder <- withr::local_tempdir()
+  other <- file.path(folder, "other.h5")
+  h5_write(matrix(1:6, 2), other, "x", .control = one)
+  main <- file.path(folder, "main.h5")
+  h5_by_python(main, c(
+    "f['outside'] = h5py.ExternalLink('other.h5', '/x')", "f['way'] = h5py.ExternalLink('other.h5', '/')",
+    "f['soft'] = h5py.SoftLink('/outside')", "layout = h5py.VirtualLayout(shape=(3, 2), dtype='i4')",
+    "layout[:, :] = h5py.VirtualSource('other.h5', 'x', shape=(3, 2))", "f.create_virtual_dataset('virtual', layout)",
+    "f['own'] = [[1, 2], [3, 4]]"
+  ))
+  requests <- local_requests()
+  for (name in c("outside", "way/x", "soft", "virtual")) {
+    expect_identical(h5_matrix(main, name)[, ], matrix(1:6, 2), info = name)
+    expect_identical(setdiff(requests(), "values"), character(), info = name)
+  }
+  h5_ls(main, "way")
+  expect_identical(requests(), character())
+  h5_matrix(main, "own")[, ]
+  expect_setequal(requests(), c("describe", "values", "locate"))
+  file.copy(testthat::test_path("h5", "crashing.h5"), other, overwrite = TRUE)
+  withr::local_options(regatta.h5_trial = 2)
+  for (name in c("outside", "way/x", "soft", "virtual")) {
+    expect_error(h5_matrix(main, name)[, ], class = "regatta_error_h5", info = name)
+  }
+})
+
+# The table of a global heap, whose index in a file libhdf5 1.10 believes, has a few hundred entries.
+test_that("names that lie beyond a table of the file are an error each time", {
+  skip_without_h5()
+  skip_without_h5py()
+  path <- withr::local_tempfile(fileext = ".h5")
+  h5_by_python(path, "f.create_dataset('names', data=['first', 'second'], dtype=h5py.string_dtype())")
+  bytes <- readBin(path, "raw", 1e6)
+  # Length, address of the heap and index of the second one.
+  at <- grepRaw(as.raw(c(6, 0, 0, 0)), bytes, fixed = TRUE, all = TRUE)
+  address <- grepRaw(charToRaw("GCOL"), bytes, fixed = TRUE) - 1L
+  at <- at[vapply(at, function(k) identical(readBin(bytes[k + 4:7], "integer"), address), NA)]
+  expect_length(at, 1L)
+  for (index in c(1000L, 9000L, 65000L)) {
+    bytes[at + 12:15] <- writeBin(index, raw())
+    writeBin(bytes, path)
+    answer <- .Call(
+      regatta:::ffi_trial, regatta:::h5_trial_program(),
+      regatta:::h5_request_bytes(list("values", path, "names", "")), 60
+    )
+    expect_true(is.list(answer), info = index)
+  }
+})
+
+test_that("Ctrl-C ends a call that is inside of one large chunk", {
+  skip_without_h5()
+  skip_without_h5py()
+  path <- withr::local_tempfile(fileext = ".h5")
+  # 1 GB of zeros, in 1 MB.
+  h5_by_python(path, c(
+    "import zlib", "d = f.create_dataset('x', (10000, 25000), 'i4', chunks=(10000, 25000), compression='gzip')",
+    "c = zlib.compressobj(9)", "z = b''.join([c.compress(bytes(10**7)) for _ in range(100)]) + c.flush()",
+    "d.id.write_direct_chunk((0, 0), z)"
+  ))
+  session <- fault_start(function(path) {
+    m <- h5_matrix(path, "x")
+    start <- proc.time()
+    cat("begun\n")
+    caught <- tryCatch(h5_col_sums(m), interrupt = function(e) "interrupt")
+    cat("after", caught[[1L]], "\n")
+    # Some of what it takes to its end, whatever the machine is at.
+    used <- sum((proc.time() - start)[1:2])
+    whole <- sum(system.time(m[1, 1])[1:2])
+    cat("soon", used < whole / 2, "\n")
+  }, list(path = path))
+  withr::defer(fault_end(session))
+  fault_wait_line(session, "^begun")
+  Sys.sleep(0.3)
+  tools::pskill(session$process$get_pid(), tools::SIGINT)
+  fault_wait_line(session, "^after interrupt")
+  expect_true(fault_wait_line(session, "^soon TRUE"))
 })
 
 test_that("workers have a program of their own", {
