@@ -37,10 +37,10 @@ local_value <- function(name, value, envir = parent.frame()) {
 
 # Expects the same of `f` whether or not descriptions are used again; returns how often the worker did. No
 # error has its variables told, which those of the first errors are as far as there is time.
-expect_same <- function(f, ..., n = 20L, .control = control) {
+expect_same <- function(f, ..., n = 20L, .control = control, mark = function() "x", counted = nchar) {
   hits <- withr::local_tempfile()
   keep_counted <- function(cnd) {
-    cat("x", file = hits, append = TRUE)
+    cat(mark(), file = hits, append = TRUE)
     before(cnd)
   }
   replaced <- list(
@@ -53,20 +53,38 @@ expect_same <- function(f, ..., n = 20L, .control = control) {
     errors_of(n, f, ..., control = .control)
   })
   expect_identical(found$like, found$alone)
-  if (file.exists(hits)) file.size(hits) else 0
+  if (file.exists(hits)) counted(readLines(hits, warn = FALSE)) else counted("")
+}
+
+# The same of several functions, by one worker: each is called n times, one after the other. Only the last error is
+# one that the next can be like. How often that was so for each.
+expect_each_same <- function(..., n = 20L) {
+  all <- list(...)
+  at <- new.env()
+  run <- function(i) {
+    at$k <- (i - 1L) %/% n + 1L
+    each <- all[[at$k]]
+    each((i - 1L) %% n + 1L)
+  }
+  count <- function(said) vapply(seq_along(all), function(k) sum(strsplit(said, "")[[1L]] == letters[[k]]), 0L)
+  expect_same(run, n = length(all) * n, mark = function() letters[[at$k]], counted = count)
 }
 
 test_that("errors that differ in their message alone are described once, whatever they say", {
   f <- function(i) stop("no ", i, call. = FALSE)
   g <- function(i) stop("no ", i)
-  expect_identical(expect_same(f), 19)
-  expect_identical(expect_same(g), 19)
-  expect_identical(expect_same(function(i) g(i)), 19)
-  expect_identical(expect_same(function(i) log("a")), 19)
-  expect_identical(expect_same(function(i) no_such_function(i)), 19)
-  expect_identical(expect_same(function(i) stopifnot(i < 0)), 19)
-  expect_identical(expect_same(function(i) match.arg("a", c("b", "c"))), 19)
-  expect_identical(expect_same(function(i) rlang::abort(paste("no", i)), n = 5L), 4)
+  expect_identical(expect_same(f), 19L)
+  expect_identical(expect_same(g), 19L)
+  hits <- expect_each_same(
+    function(i) g(i),
+    function(i) log("a"),
+    function(i) no_such_function(i),
+    function(i) stopifnot(i < 0),
+    function(i) match.arg("a", c("b", "c")),
+    function(i) rlang::abort(paste("no", i)),
+    n = 5L
+  )
+  expect_identical(hits, rep(4L, 6L))
 })
 
 test_that("each of a thousand errors has its own message, index, name and parent", {
@@ -102,30 +120,33 @@ test_that("locals of the first errors are those of each", {
 test_that("the same words by another way, of another call or class are another error", {
   a <- function(i) stop("no")
   b <- function(i) stop("no")
-  expect_identical(expect_same(function(i) if (i %% 2) a(i) else b(i)), 0)
-  expect_identical(expect_same(function(i) if (i %% 4 < 2) a(i) else b(i)), 9)
-  expect_same(function(i) stop(simpleError("no", if (i %% 3) quote(a(1)) else quote(a(2)))))
-  expect_same(function(i) stop(simpleError("no", if (i %% 3) quote(a(1)))))
-  expect_same(function(i) if (i %% 3) stop("no") else stop("no", call. = FALSE))
-  expect_same(function(i) stop("no", call. = i %% 3 == 0))
-  expect_same(function(i) stop(simpleError(list("no"), "not a call")))
   throw <- function(cnd) stop(cnd)
-  hits <- expect_same(function(i) {
-    class <- c(if (i %% 3) "mine", "error", "condition")
-    throw(structure(class = class, list(message = "no", call = NULL, payload = i, parent = simpleError("p"))))
-  })
-  expect_identical(hits, 19)
-  expect_same(function(i) {
-    throw(structure(class = c("error", "condition"), list(message = "no", call = NULL, index = i, name = "it")))
-  })
-  expect_same(function(i) throw(structure(class = c("error", "condition"), if (i %% 2) list() else list("no"))))
-  expect_same(function(i) throw(structure(simpleError("no"), held = i)))
-  expect_same(function(i) throw(errorCondition("no", class = "mine", call = quote(f(x)), at = i)))
-  expect_same(function(i) {
-    cnd <- simpleError("no")
-    if (i %% 3 == 0) cnd$pointer <- new("externalptr")
-    throw(cnd)
-  })
+  hits <- expect_each_same(
+    function(i) if (i %% 2) a(i) else b(i),
+    function(i) if (i %% 4 < 2) a(i) else b(i),
+    function(i) {
+      class <- c(if (i %% 3) "mine", "error", "condition")
+      throw(structure(class = class, list(message = "no", call = NULL, payload = i, parent = simpleError("p"))))
+    },
+    function(i) stop(simpleError("no", if (i %% 3) quote(a(1)) else quote(a(2)))),
+    function(i) stop(simpleError("no", if (i %% 3) quote(a(1)))),
+    function(i) if (i %% 3) stop("no") else stop("no", call. = FALSE),
+    function(i) stop("no", call. = i %% 3 == 0),
+    function(i) stop(simpleError(list("no"), "not a call")),
+    function(i) {
+      throw(structure(class = c("error", "condition"), list(message = "no", call = NULL, index = i, name = "it")))
+    },
+    function(i) throw(structure(class = c("error", "condition"), if (i %% 2) list() else list("no"))),
+    function(i) throw(structure(simpleError("no"), held = i)),
+    function(i) throw(errorCondition("no", class = "mine", call = quote(f(x)), at = i)),
+    function(i) {
+      cnd <- simpleError("no")
+      if (i %% 3 == 0) cnd$pointer <- new("externalptr")
+      throw(cnd)
+    },
+    n = 12L
+  )
+  expect_identical(hits[1:3], c(0L, 5L, 11L))
 })
 
 test_that("whether a call has a frame is asked of each error", {
@@ -136,43 +157,48 @@ test_that("whether a call has a frame is asked of each error", {
     }
     inner(simpleError("no", quote(helper(1))))
   })
-  expect_identical(hits, 9)
+  expect_identical(hits, 9L)
 })
 
 test_that("no argument is evaluated to find out which errors are alike", {
   inner <- function(inner) stop("no")
   counted <- withr::local_tempfile()
   hits <- expect_same(function(i, counted) inner(cat("x", file = counted, append = TRUE)), counted)
-  expect_identical(hits, 19)
+  expect_identical(hits, 19L)
   expect_false(file.exists(counted))
 })
 
 inner <- function() stop("no")
 
 test_that("functions of another package by the same name are other calls", {
-  expect_same(function(i) {
-    tryCatch <- if (i %% 3) base::tryCatch else function(code, ...) code
-    tryCatch(stop("no"), warning = identity)
-  })
-  expect_same(function(i) {
-    environment(inner) <- if (i %% 3) globalenv() else baseenv()
-    tryCatchList <- inner
-    tryCatchList()
-  })
+  expect_each_same(
+    function(i) {
+      tryCatch <- if (i %% 3) base::tryCatch else function(code, ...) code
+      tryCatch(stop("no"), warning = identity)
+    },
+    function(i) {
+      environment(inner) <- if (i %% 3) globalenv() else baseenv()
+      tryCatchList <- inner
+      tryCatchList()
+    }
+  )
 })
 
 test_that("frames of evaluated code are told apart", {
-  expect_identical(expect_same(function(i) {
-    env <- if (i %% 3) environment() else new.env()
-    eval(quote(stop("no")), env)
-  }), 0)
-  expect_identical(expect_same(function(i) local(stop("no"))), 0)
+  hits <- expect_each_same(
+    function(i) {
+      env <- if (i %% 3) environment() else new.env()
+      eval(quote(stop("no")), env)
+    },
+    function(i) local(stop("no"))
+  )
+  expect_identical(hits, c(0L, 0L))
 })
 
 test_that("deep, endless and changing recursion is described by itself", {
   deep <- function(k) if (k == 0) stop("deep") else deep(k - 1)
   expect_same(function(i) deep(if (i %% 3) 5 else 6))
-  expect_identical(expect_same(function(i) deep(150 + i %/% 2), n = 4L), 0)
+  expect_identical(expect_same(function(i) deep(150 + i %/% 2), n = 4L), 0L)
   # It is enclosed as a user's function is: whether thousands of frames below the package's namespace are those of
   # a test is a long search.
   endless <- local(function(x) endless(x + 1), new.env(parent = globalenv()))
@@ -186,18 +212,20 @@ test_that("deep, endless and changing recursion is described by itself", {
 })
 
 test_that("errors in handlers and in code that runs while frames go are not mixed up", {
-  expect_same(function(i) tryCatch(stop("first"), error = function(e) stop("second ", i)))
-  expect_same(function(i) withCallingHandlers(stop("first ", i), error = function(e) stop("second")))
-  expect_same(function(i) {
-    on.exit(stop("while leaving"))
-    stop("no ", i)
-  })
-  expect_same(function(i) tryCatch(stop("no ", i), finally = if (i %% 3 == 0) stop("finally")))
-  expect_same(function(i) {
-    try(stop("caught"), silent = TRUE)
-    tryCatch(stop("caught"), error = identity)
-    if (i %% 3) i else stop("no ", i)
-  }, n = 60L)
+  expect_each_same(
+    function(i) tryCatch(stop("first"), error = function(e) stop("second ", i)),
+    function(i) withCallingHandlers(stop("first ", i), error = function(e) stop("second")),
+    function(i) {
+      on.exit(stop("while leaving"))
+      stop("no ", i)
+    },
+    function(i) tryCatch(stop("no ", i), finally = if (i %% 3 == 0) stop("finally")),
+    function(i) {
+      try(stop("caught"), silent = TRUE)
+      tryCatch(stop("caught"), error = identity)
+      if (i %% 3) i else stop("no ", i)
+    }
+  )
 })
 
 test_that("warnings that are errors, and conditions among errors, stay as they were", {
@@ -207,14 +235,6 @@ test_that("warnings that are errors, and conditions among errors, stay as they w
     h()
   })
   withr::local_options(warn = 0)
-  heard <- 0
-  withCallingHandlers(
-    errors_of(40L, function(i) {
-      warning("w")
-      if (i %% 2) stop("no")
-    }, control = control),
-    warning = function(w) heard <<- heard + 1
-  )
   warned <- 0
   withCallingHandlers(
     par_lapply(1:40, function(i) {
@@ -249,8 +269,11 @@ test_that("a nested parallel call fails as itself", {
 
 test_that("a function without a name and arguments of any size are not kept", {
   hidden <- function(a) stop("no")
-  expect_identical(expect_same(function(i) do.call(hidden, list(a = as.double(1:100)))), 0)
-  expect_identical(expect_same(function(i) do.call("hidden", list(a = y ~ x)), hidden = hidden), 0)
+  hits <- expect_each_same(
+    function(i) do.call(hidden, list(a = as.double(1:100))),
+    function(i) do.call("hidden", list(a = y ~ x))
+  )
+  expect_identical(hits, c(0L, 0L))
   expect_false(is_light(bquote(f(.(1:100)))))
   expect_false(is_light(bquote(f(.(y ~ x)))))
   expect_false(is_light(bquote(f(g(.(sum))))))
