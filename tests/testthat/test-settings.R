@@ -45,21 +45,21 @@ near <- c("local", "psock")
 test_that("verbs that are called close to the limit of nested calls give their values, or name the limit", {
   code <- function() {
     suppressMessages(library(regatta))
-    two <- par_control(workers = 2L, progress = FALSE, seed = FALSE)
+    forked <- par_control(workers = 1L, progress = FALSE, seed = FALSE)
     cluster <- cluster_local(1L)
     streamed <- function() {
-      stream <- par_stream(1:3, identity, .control = two)
+      stream <- par_stream(1:3, identity, .control = forked)
       lapply(1:3, function(i) par_next(stream))
     }
-    delayed <- function(...) par_lapply(1:3, function(i) c(...)[[i]], .control = two)
+    delayed <- function(...) par_lapply(1:3, function(i) c(...)[[i]], .control = forked)
     verbs <- list(
       delayed = function() delayed(seq_len(length(1:3) + 0L)), # first: packages are loaded then
-      par_lapply = function() par_lapply(1:3, function(i) i, .control = two),
-      par_mapply = function() par_mapply(`+`, 1:3, 0L, .control = two), par_stream = streamed,
-      par_call = function() par_value(par_call(1:3, .control = two)),
+      par_lapply = function() par_lapply(1:3, function(i) i, .control = forked),
+      par_mapply = function() par_mapply(`+`, 1:3, 0L, .control = forked), par_stream = streamed,
+      par_call = function() par_value(par_call(1:3, .control = forked)),
       mclapply = function() mclapply(1:3, function(i) i, mc.cores = 2L),
       in_session = function() mclapply(1:3, function(i) i, mc.cores = 1L),
-      shm_map = function() as.integer(shm_map(1:3, identity, .control = two)),
+      shm_map = function() as.integer(shm_map(1:3, identity, .control = forked)),
       cluster = function() par_lapply(1:3, function(i) i, .on = cluster),
       failing = function() par_lapply(1:3, function(i) if (i < 3L) i else tryCatch(stop("z"), error = function(e) i))
     )
