@@ -11,11 +11,9 @@ slowly <- function(...) {
 # Whether elements, on two workers, have one value for all.
 is_one <- function(values) length(unique(values)) == 1L
 
-# One worker, forks, and workers that stand ready until the caller ends.
-all_kinds <- function(frame = parent.frame()) list(one = 1, forks = 2, pool = local_pool(2, frame = frame))
-
-# The same maps on each of them.
-on_all <- function(code, kinds = all_kinds()) lapply(kinds, code)
+# The same maps on one worker, on forks and on workers that stand ready, for all tests that do not say otherwise.
+standing <- cluster_local(2)
+on_all <- function(code, pool = standing) lapply(list(one = 1, forks = 2, pool = pool), code)
 
 test_that("an argument that nobody has used yet has one value for all elements, that of the session", {
   withr::local_preserve_seed()
@@ -42,14 +40,13 @@ test_that("an argument that nobody has used yet has one value for all elements, 
     },
     function(verb, ...) dots(runif(1), verb = verb, more = list(...))
   )
-  kinds <- all_kinds()
   for (case in cases) {
     set.seed(11)
     expected <- case(sapply)
     got <- on_all(function(on) {
       set.seed(11)
       case(par_sapply, .on = on, .control = settings)
-    }, kinds)
+    })
     expect_identical(unname(got), rep(list(expected), 3L))
   }
 })
@@ -124,14 +121,13 @@ test_that("it is found wherever code leads to it: objects of functions, formulas
       verb(1:4, function(i) with_slot@f() + 0 * slowly(i))
     }
   )
-  kinds <- all_kinds()
   for (case in cases) {
     set.seed(5)
     expected <- case(function(...) unlist(lapply(...)))
     got <- on_all(function(on) {
       set.seed(5)
       case(function(X, FUN, ...) unlist(par_lapply(X, FUN, ..., .on = on, .control = settings)))
-    }, kinds)
+    })
     expect_identical(unname(got), rep(list(expected), 3L))
   }
   verbs <- list(
@@ -146,7 +142,7 @@ test_that("it is found wherever code leads to it: objects of functions, formulas
       set.seed(5)
       made <- mean_of(runif(1))
       verbs[[k]](if (k == 1L) made$mean else made, on)
-    }, kinds)
+    })
     expect_identical(got[["forks"]], got[["one"]])
     expect_identical(got[["pool"]], got[["one"]])
     set.seed(5)
@@ -158,7 +154,6 @@ test_that("it is evaluated once, with its warnings, and what fails fails where i
   withr::local_preserve_seed()
   count <- 0
   f <- function(x, on) par_sapply(1:4, function(i) x + i, .on = on, .control = settings)
-  kinds <- all_kinds()
   got <- on_all(function(on) {
     count <<- 0
     warned <- character()
@@ -171,12 +166,12 @@ test_that("it is evaluated once, with its warnings, and what fails fails where i
       invokeRestart("muffleWarning")
     })
     list(values, count, warned)
-  }, kinds)
+  })
   expect_identical(unname(got), rep(list(list(c(2, 3, 4, 5), 1, "of x")), 3L))
   failing <- on_all(function(on) {
     g <- function(x) par_sapply(1:2, function(i) if (i > 5) x else i, .on = on, .control = settings)
     list(g(stop("never used")), g(sqrt("never used")))
-  }, kinds)
+  })
   expect_identical(unname(failing), rep(list(list(1:2, 1:2)), 3L))
 })
 
@@ -568,14 +563,14 @@ test_that("an argument that is taken as code is code in every worker, with what 
     inner = function(verb, v) verb(function(d) (function() values(list(rlang::enquo(v)), d))(), rlang::enquo(v))
   )
   data <- rep(list(data.frame(x = 0:2)), 2L)
-  kinds <- all_kinds()
+  fresh <- local_pool(2) # no test before has loaded packages there
   for (name in names(taken)) {
     got <- on_all(function(on) {
       taken[[name]](function(FUN, after) {
         values <- par_lapply(data, FUN, .on = on, .control = settings)
         list(unname(unlist(values)), after)
       }, over(identity(x)))
-    }, kinds)
+    }, fresh)
     for (each in got) {
       expect_identical(each[[1L]], rep(c(FALSE, FALSE, TRUE), 2L), info = name)
       after <- if (rlang::is_quosure(each[[2L]])) each[[2L]] else each[[2L]][[1L]]
@@ -768,6 +763,7 @@ test_that("an argument with a method or an active field in it has one value for 
 })
 
 test_that("nothing is left behind", {
+  parallel::stopCluster(standing)
   end_servers()
   expect_no_detritus(detritus)
 })
