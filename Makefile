@@ -81,9 +81,10 @@ models: ## every order of steps of the mechanisms between processes, by a model 
 	@tools/setup.sh models
 	@$(MAKE) -s -C tests/models
 
-fuzz: ## look for chunks and files that HDF5 code does not survive, by libFuzzer and clang: SECONDS=600 TARGET=chunk or file
+fuzz: ## look for chunks and files that HDF5 code does not survive, by libFuzzer and clang: SECONDS=600 TARGET=chunk, file or session
 	@tools/setup.sh test
-	@$(MAKE) -s -C tests/fuzz fuzz
+	@tools/with-lib.sh tools/install.sh
+	@tools/with-lib.sh $(MAKE) -s -C tests/fuzz fuzz
 
 mutate: ## break the code on purpose, one fault at a time: do the tests notice?
 	@tools/setup.sh test
