@@ -1,12 +1,20 @@
 /* Memory of the program that is asked first: behind a block of a page or more lies a region that nobody may touch, so
    that what reads or writes beyond the end crashes here each time, and not by chance, in the session then. libhdf5
    1.10 does not compare an index that a file gives for a global heap, of 16 bits, with the size of its table. Where
-   the C library is not GNU's, chance has to do. */
+   the C library is not GNU's, chance has to do; sanitizers have a memory of their own. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__GLIBC__)
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED
+#endif
+
+#if defined(__GLIBC__) && !defined(SANITIZED)
 #include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
