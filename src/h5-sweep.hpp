@@ -16,6 +16,7 @@ namespace h5 {
 
 typedef std::int32_t Int4 __attribute__((vector_size(16)));
 typedef std::int64_t Int2 __attribute__((vector_size(16)));
+typedef std::uint64_t Bits2 __attribute__((vector_size(16)));
 typedef double Real2 __attribute__((vector_size(16)));
 
 /* What is computed with: elements of 32 bits, or doubles. `Count` is what comparing two vectors gives. */
@@ -91,13 +92,13 @@ inline bool fits_32(const unsigned char* line, std::size_t count, bool is_signed
    infinite. The upper six bits of the exponent of any other are set, and one more in the last of them gets to
    the bit of the sign. */
 inline bool all_moderate(const double* line, std::size_t count) {
-  const Int2 size = all_of<Int2>(std::numeric_limits<std::int64_t>::max()), one = all_of<Int2>(std::int64_t(1) << 57);
-  Int2 found = all_of<Int2>(std::int64_t(0));
-  const auto look = [&](Real2 x) { found |= (reinterpret_cast<Int2>(x) & size) + one; };
+  const Bits2 size = all_of<Bits2>(UINT64_MAX >> 1), one = all_of<Bits2>(std::uint64_t(1) << 57);
+  Bits2 found = all_of<Bits2>(std::uint64_t(0));
+  const auto look = [&](Real2 x) { found |= (reinterpret_cast<Bits2>(x) & size) + one; };
   std::size_t k = 0;
   for (; k + 2 <= count; k += 2) look(load<Real2>(line + k));
   if (k < count) look(all_of<Real2>(line[k]));
-  return (found[0] | found[1]) >= 0;
+  return (found[0] | found[1]) >> 63 == 0;
 }
 
 /* A sum in each lane. */

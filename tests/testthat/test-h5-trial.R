@@ -306,7 +306,7 @@ test_that("names that lie beyond a table of the file are an error each time", {
       regatta:::ffi_trial, regatta:::h5_trial_program(),
       regatta:::h5_request_bytes(list("values", path, "names", "")), 60
     )
-    expect_true(is.list(answer), info = index)
+    expect_true(is.list(answer), info = paste("index", index))
   }
 })
 
