@@ -81,9 +81,9 @@ models: ## every order of steps of the mechanisms between processes, by a model 
 	@tools/setup.sh models
 	@$(MAKE) -s -C tests/models
 
-fuzz: ## look for chunks and files that HDF5 code does not survive, by libFuzzer and clang: SECONDS=600 TARGET=chunk, file or session
+fuzz: ## look for inputs that the code for HDF5 does not survive: SECONDS=600 TARGET=chunk, file or session
 	@tools/setup.sh test
-	@tools/with-lib.sh tools/install.sh
+	@if [ "$(TARGET)" = session ]; then tools/with-lib.sh tools/install.sh; fi
 	@tools/with-lib.sh $(MAKE) -s -C tests/fuzz fuzz
 
 mutate: ## break the code on purpose, one fault at a time: do the tests notice?

@@ -333,21 +333,13 @@ error_h5 <- function(failure, call = NULL) {
 
 # `end` of ffi_trial(): libhdf5 did not come to an end with what it was asked about the file.
 error_h5_trial <- function(path, end, limit, call = NULL) {
-  unstarted <- !is.null(end$reason)
-  late <- !unstarted && is.na(end$signal) && is.na(end$status)
-  message <- if (unstarted) {
-    sprintf("%s was not read: regatta-h5-try could not be started (%s)", path, end$reason)
-  } else if (late) {
+  late <- is.na(end$signal) && is.na(end$status)
+  message <- if (late) {
     sprintf("libhdf5 has not come to an end with %s within %s", path, format_seconds(limit))
   } else {
     sprintf("libhdf5 has crashed with %s (%s)", path, format_exit(end$signal, end$status))
   }
-  advice <- if (unstarted) {
-    paste(
-      "By this program damaged files are found that would crash R. If it is missing install regatta again, if processes,",
-      "descriptors or memory are at their limit make room; `options(regatta.h5_trial = FALSE)` reads files without it."
-    )
-  } else if (late) {
+  advice <- if (late) {
     paste(
       "What the file says of itself is damaged, or takes long to read: `options(regatta.h5_trial = 3600)` waits longer,",
       "in seconds."
@@ -357,8 +349,20 @@ error_h5_trial <- function(path, end, limit, call = NULL) {
   } else {
     "What the file says of itself is damaged: copy it anew."
   }
-  tried <- if (!unstarted) "It was tried in a process without R, so that this session goes on."
+  tried <- "It was tried in a process without R, so that this session goes on."
   new_error("regatta_error_h5", message, path = path, body = c(tried, advice), call = call)
+}
+
+# `reason` is the system's own text, as of strerror().
+error_h5_untried <- function(path, reason, call = NULL) {
+  new_error(
+    "regatta_error_h5", sprintf("%s was not read: regatta-h5-try could not be started (%s)", path, reason),
+    path = path, body = paste(
+      "By this program damaged files are found that would crash R. If it is missing install regatta again, if",
+      "processes, descriptors or memory are at their limit make room; `options(regatta.h5_trial = FALSE)` reads files",
+      "without it."
+    ), call = call
+  )
 }
 
 error_h5_missing <- function(call = NULL) {

@@ -7,10 +7,14 @@ h5_try <- function(entry, args, call) {
   limit <- h5_trial_limit(call)
   state <- if (limit > 0) h5_file_state(args)
   if (is.null(state)) return()
-  for (request in h5_requests(entry, args)) {
+  for (request in h5_requests(entry, args, state)) {
     if (h5_is_tried(state, request)) next
     answer <- .Call(ffi_trial, h5_trial_program(), h5_request_bytes(request), limit)
-    if (is.list(answer)) signal_error(error_h5_trial(state$path, answer, limit, rlang::error_call(call)))
+    if (is.list(answer)) {
+      user <- rlang::error_call(call)
+      if (!is.null(answer$reason)) signal_error(error_h5_untried(state$path, answer$reason, user))
+      signal_error(error_h5_trial(state$path, answer, limit, user))
+    }
     # Otherwise it has to do with other files, too.
     if (answer == 1L) h5_note_trial(state, request)
   }
@@ -46,7 +50,7 @@ h5_file_state <- function(args) {
 }
 
 # What the program is to do, and with what: `all` for all rows or columns.
-h5_requests <- function(entry, args) {
+h5_requests <- function(entry, args, state) {
   switch(entry,
     ffi_h5_list = list(c("list", args[1:2])),
     ffi_h5_values = list(c("values", args[1:3])),
@@ -54,8 +58,8 @@ h5_requests <- function(entry, args) {
     ffi_h5_check = list(c("describe", args[[1L]][1:2])),
     ffi_h5_stored = list(c("stored", args[1:2])),
     ffi_h5_create = list(list("list", args[[1L]], "/")),
-    ffi_h5_read = list(h5_request_part(args[[1L]], args[[2L]], args[[3L]])),
-    ffi_h5_stats = list(h5_request_part(args[[1L]])),
+    ffi_h5_read = list(h5_request_part(state, args[[1L]], args[[2L]], args[[3L]])),
+    ffi_h5_stats = list(h5_request_part(state, args[[1L]])),
     ffi_h5_cache_new = , ffi_h5_sparse_read = , ffi_h5_sparse_stats = {
       source <- args[[1L]]
       lapply(c(source[[2L]], args[[2L]]), function(name) {
@@ -66,11 +70,11 @@ h5_requests <- function(entry, args) {
 }
 
 # Where the chunks are. To be asked for each part would take longer than to know of all, unless these are many.
-h5_request_part <- function(source, slow = NULL, fast = NULL) {
+h5_request_part <- function(state, source, slow = NULL, fast = NULL) {
   shape <- source[[4L]]
   all <- list("locate", source[[1L]], source[[2L]], source[[3L]], "all", "all")
   few <- prod(ceiling(shape[[1L]] / shape[[2L]])) <= 2e4
-  if (few || is.null(slow) && is.null(fast) || h5_is_tried(h5_file_state(source), all)) {
+  if (few || is.null(slow) && is.null(fast) || h5_is_tried(state, all)) {
     return(all)
   }
   c(all[1:4], list(if (is.null(slow)) "all" else slow, if (is.null(fast)) "all" else fast))

@@ -263,6 +263,12 @@ Facts read_facts(const Library& library, const FileId& file, const DatasetId& da
   return facts;
 }
 
+Facts read_facts(const std::string& path, const std::string& name) {
+  const Library library;
+  const FileId file = open_file(library, path);
+  return read_facts(library, file, open_dataset(library, file, path, name), path, name);
+}
+
 std::uint64_t stored_bytes(const std::string& path, const std::string& name) {
   const Library library;
   const FileId file = open_file(library, path);

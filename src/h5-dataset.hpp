@@ -62,6 +62,7 @@ void check_shape(const Facts& facts, const Shape& before);
 
 Facts read_facts(const Library& library, const FileId& file, const DatasetId& dataset,
                  const std::string& path, const std::string& name);
+Facts read_facts(const std::string& path, const std::string& name);
 
 /* How many bytes the elements take in the file. The library looks at each chunk's entry in its index for that. */
 std::uint64_t stored_bytes(const std::string& path, const std::string& name);

@@ -67,14 +67,7 @@ static const char* layout_word(Layout layout) {
 
 SEXP ffi_h5_describe(SEXP path, SEXP name) {
   return guarded([&] {
-    Facts facts;
-    const std::string where = string_of(path), what = string_of(name);
-    {
-      const Library library;
-      const FileId file = open_file(library, where);
-      const DatasetId dataset = open_dataset(library, file, where, what);
-      facts = read_facts(library, file, dataset, where, what);
-    }
+    const Facts facts = read_facts(string_of(path), string_of(name));
     RList list({"extents", "chunk", "type", "layout", "filters"});
     list.set(0, r_numbers(facts.extents));
     list.set(1, r_numbers(facts.chunk));
@@ -92,10 +85,7 @@ SEXP ffi_h5_stored(SEXP path, SEXP name) {
 SEXP ffi_h5_check(SEXP source) {
   return guarded([&] {
     const Source from = source_of(source);
-    const Library library;
-    const FileId file = open_file(library, from.path);
-    const DatasetId dataset = open_dataset(library, file, from.path, from.name);
-    check_shape(read_facts(library, file, dataset, from.path, from.name), from.shape);
+    check_shape(read_facts(from.path, from.name), from.shape);
     return R_NilValue;
   });
 }

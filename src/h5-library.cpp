@@ -84,19 +84,12 @@ std::string advice_on(const std::string& reason) {
 /* The part of `name` that exists, and what there is in it. */
 std::string what_exists(const FileId& file, const std::string& name) {
   std::string found = "/";
-  std::size_t at = 0;
-  while (at < name.size()) {
-    const std::size_t slash = name.find('/', at);
-    const std::string part = name.substr(0, slash);
-    if (!part.empty() && part.back() != '/') {
-      if (H5Lexists(file.get(), part.c_str(), H5P_DEFAULT) <= 0 ||
-          H5Oexists_by_name(file.get(), part.c_str(), H5P_DEFAULT) <= 0) {
-        break;
-      }
-      found = part;
+  for (const std::string& part : leading_paths(name)) {
+    if (H5Lexists(file.get(), part.c_str(), H5P_DEFAULT) <= 0 ||
+        H5Oexists_by_name(file.get(), part.c_str(), H5P_DEFAULT) <= 0) {
+      break;
     }
-    if (slash == std::string::npos) break;
-    at = slash + 1;
+    found = part;
   }
   const GroupId group(H5Gopen2(file.get(), found.c_str(), H5P_DEFAULT));
   if (!group.valid()) return "`" + found + "` is no group";
@@ -225,10 +218,18 @@ FileId open_to_write(const Library& library, const std::string& path) {
   throw failed;
 }
 
-std::string in_the_way(const FileId& file, const std::string& name) {
-  for (std::size_t at = name.find('/', 1); at != std::string::npos; at = name.find('/', at + 1)) {
+std::vector<std::string> leading_paths(const std::string& name) {
+  std::vector<std::string> out;
+  for (std::size_t at = name.find('/');; at = name.find('/', at + 1)) {
     const std::string part = name.substr(0, at);
-    if (part.back() == '/') continue;
+    if (!part.empty() && part.back() != '/') out.push_back(part);
+    if (at == std::string::npos) return out;
+  }
+}
+
+std::string in_the_way(const FileId& file, const std::string& name) {
+  for (const std::string& part : leading_paths(name)) {
+    if (part == name) break;
     if (H5Lexists(file.get(), part.c_str(), H5P_DEFAULT) <= 0) return "";
     const ObjectId object(H5Oopen(file.get(), part.c_str(), H5P_DEFAULT));
     if (!object.valid() || H5Iget_type(object.get()) != H5I_GROUP) return "`" + part + "` is no group";

@@ -9,6 +9,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 /* libhdf5 as this package uses it: on R's thread, nothing printed, everything closed. */
 
@@ -79,6 +80,9 @@ FileId open_to_write(const Library& library, const std::string& path);
 
 /* Fails if there is something at `path` that cannot be written to as a file. */
 void refuse_other_kind(const std::string& path);
+
+/* "a", "a/b" and so on to `name` itself. */
+std::vector<std::string> leading_paths(const std::string& name);
 
 /* What of `name` exists and is no group, so that nothing can be made below it, in words, or "". */
 std::string in_the_way(const FileId& file, const std::string& name);

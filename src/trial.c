@@ -41,15 +41,15 @@ static int start(const char *path) {
   snprintf(parent, sizeof parent, "%ld", (long)getpid());
   char *const arguments[] = {(char *)path, parent, NULL};
   if (null >= 0 && rg_message_pair(line) == 0) {
-    const pid_t pid = rg_spawn(arguments, environ, line[1], null);
+    program.pid = rg_spawn(arguments, environ, line[1], null);
+    if (program.pid < 0) failed = errno;
     rg_fd_close(&line[1]);
     program.line = line[0];
     program.owner = getpid();
-    program.pid = pid;
-    if (pid > 0) program.pidfd = rg_process_pidfd(pid);
-    if (pid <= 0) {
-      failed = errno;
+    if (failed) {
       hang_up();
+    } else {
+      program.pidfd = rg_process_pidfd(program.pid);
     }
   } else {
     failed = errno;

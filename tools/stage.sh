@@ -5,6 +5,7 @@ set -euo pipefail
 stage=${1:-.build/stage/regatta}
 rm -rf "$stage"
 mkdir -p "$stage"
-tar -cf - --exclude=./.git --exclude=./.lib --exclude=./.build --exclude='*.o' --exclude='*.so' --exclude=./src/regatta-h5-try . |
+tar -cf - --exclude=./.git --exclude=./.lib --exclude=./.build \
+  --exclude='*.o' --exclude='*.so' --exclude=./src/regatta-h5-try . |
   tar -xf - -C "$stage"
 printf '%s\n' "$stage"

@@ -88,13 +88,6 @@ std::vector<std::uint64_t> tiles(const std::string& chosen, std::uint64_t extent
   return out;
 }
 
-void describe(const std::string& path, const std::string& name) {
-  const Library library;
-  const FileId file = open_file(library, path);
-  const DatasetId dataset = open_dataset(library, file, path, name);
-  read_facts(library, file, dataset, path, name);
-}
-
 void locate(const std::string& path, const std::string& name, const std::string& plane, const std::string& slow,
             const std::string& fast) {
   const Matrix matrix(path, name, indices(plane));
@@ -117,10 +110,7 @@ std::string name_of(hid_t file) {
 bool is_elsewhere(const std::string& path, const std::string& name) {
   const Library library;
   const FileId file = open_file(library, path);
-  for (std::size_t at = 0; at != std::string::npos && name != "/";) {
-    at = name.find('/', at + 1);
-    const std::string part = name.substr(0, at);
-    if (part.empty() || part.back() == '/') continue;
+  for (const std::string& part : leading_paths(name)) {
     H5L_info_t link;
     if (H5Lexists(file.get(), part.c_str(), H5P_DEFAULT) <= 0) return false;
     if (H5Lget_info(file.get(), part.c_str(), &link, H5P_DEFAULT) < 0 || link.type == H5L_TYPE_EXTERNAL) return true;
@@ -139,7 +129,7 @@ void ask(const std::vector<std::string>& field) {
   try {
     const std::string& what = field.at(0);
     if (what == "list") list_items(field.at(1), field.at(2));
-    if (what == "describe") describe(field.at(1), field.at(2));
+    if (what == "describe") read_facts(field.at(1), field.at(2));
     if (what == "stored") stored_bytes(field.at(1), field.at(2));
     if (what == "locate") locate(field.at(1), field.at(2), field.at(3), field.at(4), field.at(5));
     if (what == "values") {

@@ -29,7 +29,7 @@ test_that("large vectors of each type arrive with their attributes", {
 test_that("vectors without attributes keep the S4 bit, from forked workers, nodes and shm_share()", {
   cluster <- local_cluster(1L)
   ways <- list(
-    forked = function(all) round_trips(all), data = function(all) round_trips(all, shm = FALSE),
+    forked = round_trips, data = function(all) round_trips(all, shm = FALSE),
     copied = function(all) round_trips(all, copy = TRUE),
     nested = function(all) lapply(round_trips(lapply(all, list)), `[[`, 1L),
     made = function(all) par_lapply(all, function(x) asS4(asS3(x)), .control = two_workers()),

@@ -40,7 +40,7 @@ test_that("a changed vector of any type travels as what its holder sees", {
         expected[[change]] <- changes[[change]](shm_copy(plain), 5L, value)
         if (!identical(seen[[change]], expected[[change]])) wrong <- c(wrong, paste(kind, origin, change))
       }
-      # By all of them in test-shm-random.R.
+      # Three of the others in turn: test-shm-random.R tries all of them.
       for (route in names(routes)[c(1:2, 3:5 + turn %% (length(routes) - 4L))]) {
         # Each call is a worker of its own.
         which <- if (route == "call") turn else seq_along(changes)
