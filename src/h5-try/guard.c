@@ -32,10 +32,18 @@ static const size_t closed = 4 << 20;
 
 /* Lies just before a guarded block. There glibc has the size of its own ones, which is never such a number. */
 typedef struct {
-  void *base;
-  size_t mapped, size;
+  char *base;
+  size_t open, size; /* how much of the region from `base` on may be touched; what was asked for */
   uintptr_t mark;
 } header;
+
+/* Freed regions that are used again, as libhdf5 asks for the same sizes with each file, and fresh pages take longer
+   than all it does with them. The program has one thread. */
+enum { KEPT = 64, KEPT_SIZE = 1 << 20 };
+static struct {
+  char *base;
+  size_t open;
+} kept[KEPT];
 
 static uintptr_t mark_of(const void *block) { return ~(uintptr_t)block; }
 
@@ -45,39 +53,70 @@ static int is_guarded(const void *block) {
 
 static size_t round_up(size_t size, size_t to) { return (size + to - 1) / to * to; }
 
-/* NULL: not so. The memory is zero. */
-static void *guarded(size_t size) {
+static char *take_kept(size_t open) {
+  for (int i = 0; i < KEPT; i++) {
+    if (!kept[i].base || kept[i].open != open) continue;
+    char *base = kept[i].base;
+    kept[i].base = NULL;
+    return base;
+  }
+  return NULL;
+}
+
+static void keep(char *base, size_t open) {
+  static int next;
+  if (open <= KEPT_SIZE) {
+    char *other = kept[next].base;
+    const size_t other_open = kept[next].open;
+    kept[next].base = base;
+    kept[next].open = open;
+    next = (next + 1) % KEPT;
+    base = other;
+    open = other_open;
+  }
+  if (base) munmap(base, open + closed);
+}
+
+/* A new region, whose memory is zero, or NULL. */
+static char *map_region(size_t open) {
+  char *base = mmap(NULL, open + closed, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) return NULL;
+  if (mprotect(base, open, PROT_READ | PROT_WRITE) == 0) return base;
+  munmap(base, open + closed);
+  return NULL;
+}
+
+/* NULL: not so. */
+static void *guarded(size_t size, int zero) {
   if (size < GUARDED_FROM || size > SIZE_MAX / 4) return NULL;
   const size_t block = round_up(size, ALIGNMENT);
   const size_t open = round_up(block + sizeof(header), (size_t)sysconf(_SC_PAGESIZE));
-  char *base = mmap(NULL, open + closed, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base == MAP_FAILED) return NULL;
-  if (mprotect(base, open, PROT_READ | PROT_WRITE) < 0) {
-    munmap(base, open + closed);
-    return NULL;
-  }
+  char *base = take_kept(open);
+  if (base && zero) memset(base, 0, open);
+  if (!base && !(base = map_region(open))) return NULL;
   header *at = (header *)(void *)(base + open - block) - 1;
   at->base = base;
-  at->mapped = open + closed;
+  at->open = open;
   at->size = size;
   at->mark = mark_of(at + 1);
   return at + 1;
 }
 
 SEEN void *malloc(size_t size) {
-  void *block = guarded(size);
+  void *block = guarded(size, 0);
   return block ? block : __libc_malloc(size);
 }
 
 SEEN void *calloc(size_t count, size_t size) {
-  void *block = size == 0 || count <= SIZE_MAX / size ? guarded(count * size) : NULL;
+  void *block = size == 0 || count <= SIZE_MAX / size ? guarded(count * size, 1) : NULL;
   return block ? block : __libc_calloc(count, size);
 }
 
 SEEN void free(void *block) {
   if (is_guarded(block)) {
-    const header *at = (const header *)block - 1;
-    munmap(at->base, at->mapped);
+    header *at = (header *)block - 1;
+    at->mark = 0; /* to free it twice is a crash */
+    keep(at->base, at->open);
   } else {
     __libc_free(block);
   }
