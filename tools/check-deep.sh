@@ -53,6 +53,7 @@ tests_by_clang() {
 
 step "R CMD check --as-cran" as-cran env REGATTA_CHECK_FLAGS=--as-cran tools/check-package.sh --no-tests
 step "a tarball below 5 MB" tarball small_tarball
+step "R CMD check --as-cran on the newest R" as-cran-newest tools/current-r.sh --check
 # Vignettes show other packages, and are built where these are.
 step "R CMD check with nothing but what the package needs" depends-only \
   env _R_CHECK_DEPENDS_ONLY_=true _R_CHECK_DEPENDS_ONLY_VIGNETTES_=false tools/check-package.sh --no-tests

@@ -17,6 +17,8 @@ export _R_CHECK_CRAN_INCOMING_=false
 export _R_CHECK_CRAN_INCOMING_REMOTE_=false
 export _R_CHECK_SYSTEM_CLOCK_=false
 export _R_CHECK_TESTS_NLINES_=0
+# Building the vignettes again runs their code: once is enough, as for CRAN.
+export _R_CHECK_VIGNETTES_SKIP_RUN_MAYBE_=true
 # Test files that would begin later are skipped by name, and one takes so long at most (tests/testthat.R).
 export REGATTA_SUITE_SECONDS=${REGATTA_SUITE_SECONDS:-3300} REGATTA_FILE_SECONDS=${REGATTA_FILE_SECONDS:-900}
 export _R_CHECK_TESTS_ELAPSED_TIMEOUT_=$((REGATTA_SUITE_SECONDS + REGATTA_FILE_SECONDS + 100))
@@ -36,6 +38,10 @@ if ls vignettes/*.Rmd >/dev/null 2>&1 && ! can_build_vignettes; then
   check_flags+=(--ignore-vignettes)
 fi
 if [ -n "${REGATTA_CHECK_FLAGS:-}" ]; then check_flags+=("$REGATTA_CHECK_FLAGS"); fi
+if [ "${REGATTA_CHECK_FLAGS:-}" = --as-cran ]; then
+  Rscript --vanilla tools/local-repository.R .build/repository
+  export R_REPOSITORIES=$PWD/.build/repository/repositories
+fi
 if [ "$tests" = --no-tests ]; then check_flags+=(--no-tests); fi
 
 rm -rf .build/regatta.Rcheck .build/regatta_*.tar.gz

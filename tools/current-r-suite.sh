@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
 # What tools/current-r.sh runs inside the userland: builds the package there, without a word of warning
-# from the compiler, and runs its test files.
+# from the compiler, and runs its test files; or checks it as CRAN does (--check).
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export REGATTA_SOURCE=$PWD
 printf 'current R: %s, %s\n' "$(Rscript --vanilla -e 'cat(R.version.string)')" "$(gcc --version | head -n 1)"
+if [ "${1:-}" = --check ]; then
+  export REGATTA_CHECK_FLAGS=--as-cran
+  exec tools/with-lib.sh tools/check-package.sh --no-tests
+fi
 if ! tools/with-lib.sh tools/install.sh; then
   printf '\n0 passed, 1 failed, 0 skipped\n'
   exit 1

@@ -43,7 +43,8 @@ fi
 # R frees nothing when it ends, so leaks are not asked for. A fault that a test makes on purpose
 # must reach the package's own handler, or the default action.
 handled="handle_segv=0:handle_sigbus=0:handle_abort=0:handle_sigill=0:handle_sigfpe=0"
-export ASAN_OPTIONS="$handled:allow_user_segv_handler=1:use_sigaltstack=0:detect_leaks=0"
+# What cannot be allocated is R's to tell, as without.
+export ASAN_OPTIONS="$handled:allow_user_segv_handler=1:use_sigaltstack=0:detect_leaks=0:allocator_may_return_null=1"
 ASAN_OPTIONS+=":detect_odr_violation=0:halt_on_error=1:log_path=$out/reports/report"
 export UBSAN_OPTIONS="print_stacktrace=1"
 export REGATTA_SANITIZER=address REGATTA_SLOWNESS=${REGATTA_SLOWNESS:-10} NOT_CRAN=true
