@@ -12,7 +12,7 @@ install <- function(lib, ...) {
   wanted <- c("globals", "parallelly", "listenv", "future", ...)
   there <- function(names) dir.exists(file.path(lib, names))
   missing <- wanted[!there(wanted)]
-  if (length(missing) > 0L) utils::install.packages(missing, lib, dependencies = FALSE, quiet = TRUE)
+  if (length(missing) > 0L) utils::install.packages(missing, lib, dependencies = NA, quiet = TRUE)
   if (!all(there(wanted))) stop("cannot be had: ", toString(wanted[!there(wanted)]))
 }
 

@@ -10,6 +10,7 @@ Rscript --vanilla tools/peers-fetch.R --sources "$peers" future.tests ||
 # Its tests are those of the newest version of future; with an older one they skip what that lacks.
 sed -i -E 's/future \(>= [0-9.]+\)/future/' "$peers/src/future.tests/DESCRIPTION"
 peers_fetch future.tests || peers_skip future "future.tests cannot be had"
+peers_fetch ff || echo "peers: future: ff cannot be had, whose tests are skipped"
 peers_newest || echo "peers: future: the newest version cannot be installed"
 oldest=$peers/lib-future-oldest
 version=$(sed -n 's/.* future (>= \([0-9.]*\)).*/\1/p' DESCRIPTION)
