@@ -122,6 +122,14 @@ with_users_own <- function(cnd, user) {
   structure(cnd, class = class)
 }
 
+# The error of a call that a neighbour has made for its user, who knows it as `unit` and not as an element. Which run
+# par_last() has when the user reads this is not known.
+with_unit <- function(cnd, unit) {
+  cnd$message <- sub(format_element(1L), unit, cnd$message, fixed = TRUE)
+  cnd["index"] <- cnd["advice"] <- list(NULL)
+  cnd
+}
+
 # What to do next, in words that can be pasted; for the error that ends a call, when par_last() is the
 # record of that call. `file` is where the dump was written, if anywhere.
 with_advice <- function(cnd, file = NULL) {

@@ -5,10 +5,10 @@
 # error, and one that finds another version is given that. So workers load what is needed first, from where the session
 # has it, and compare.
 
-# What is loaded here and not in every R process: list(spaces, paths, name, library, version, astray, stamp). `library`
-# is "" for what was not loaded from one, as by pkgload::load_all(); `astray`: another process would find it elsewhere,
-# or not at all; `stamp`: what package_stamps() gave when it was first seen here. The very same as long as nothing has
-# changed.
+# What is loaded here and not in every R process: list(spaces, paths, name, library, version, astray, stamp, under).
+# `library` is "" for what was not loaded from one, as by pkgload::load_all(); `astray`: another process would find it
+# elsewhere, or not at all; `stamp`: what package_stamps() gave when it was first seen here; `under`: an environment of
+# what packages_under() has found. The very same as long as nothing has changed.
 loaded_packages <- function() {
   names <- loadedNamespaces()
   names <- names[!names %in% c(default_packages(), "regatta")]
@@ -22,7 +22,8 @@ loaded_packages <- function() {
     the$loaded <- list(
       spaces = spaces, paths = paths, name = names, library = library, version = version,
       astray = nzchar(library) & library != vapply(names, library_for, "", paths),
-      stamp = stamps_seen(names, spaces, the$loaded, package_stamps(names, library))
+      stamp = stamps_seen(names, spaces, the$loaded, package_stamps(names, library)),
+      under = new.env(parent = emptyenv())
     )
   }
   the$loaded
@@ -55,9 +56,40 @@ library_for <- function(package, paths) {
   c(paths[file.exists(file.path(paths, package, "DESCRIPTION"))], "")[[1L]]
 }
 
+# Positions in loaded_packages() of what `package` of it imports, and what is under that, in an order in which all can be
+# loaded; none if a process that takes the package from its library would find them where the session has them. R looks
+# for imports in the library of the package first, whatever is before it in .libPaths().
+packages_under <- function(package, loaded) {
+  known <- loaded$under[[package]]
+  if (is.null(known)) {
+    known <- match(imports_under(package, loaded$name), loaded$name)
+    paths <- c(loaded$library[match(package, loaded$name)], loaded$paths)
+    found <- vapply(loaded$name[known], library_for, "", paths)
+    if (!any(nzchar(loaded$library[known]) & loaded$library[known] != found)) known <- integer()
+    assign(package, known, envir = loaded$under)
+  }
+  known
+}
+
+# Those among `names`, each after what it imports itself.
+imports_under <- function(package, names) {
+  met <- character()
+  visit <- function(package) {
+    for (under in intersect(names(getNamespaceImports(package)), names)) {
+      if (!under %in% met) {
+        visit(under)
+        met <<- c(met, under)
+      }
+    }
+  }
+  visit(package)
+  met
+}
+
 # What packages_ready() is to see to, NULL: nothing. `attached`: packages that the search path is to have; `named`: those
 # of which names are looked up; `classed`: of whose classes there may be objects. `need` of each: it "must" be there, is
-# to be loaded if it can ("try"), or is what code may "use". `fronts`: to be attached before anything is read.
+# to be loaded if it can ("try"), or is what code may "use". `fronts`: to be attached before anything is read. `under`:
+# what is to be loaded before others, which would take it from elsewhere.
 packages_needed <- function(streams, attached, named, classed) {
   loaded <- loaded_packages()
   spaces <- .Call(ffi_encode_spaces, streams)
@@ -72,11 +104,18 @@ packages_needed <- function(streams, attached, named, classed) {
   }
   need <- ifelse(name %in% must, "must", ifelse(name %in% classed, "try", "use"))
   at <- match(name, loaded$name)
+  astray <- loaded$astray[at] %in% TRUE
+  taken <- loaded$name[at[!is.na(at) & nzchar(loaded$library[at]) & is_loaded_first(need, astray)]]
+  under <- unique(unlist(lapply(taken, packages_under, loaded)))
   list(
-    name = name, need = need, library = loaded$library[at], version = loaded$version[at],
-    astray = loaded$astray[at] %in% TRUE, renewed = are_renewed(loaded, at), fronts = fronts, paths = loaded$paths
+    name = name, need = need, library = loaded$library[at], version = loaded$version[at], astray = astray,
+    renewed = are_renewed(loaded, at), fronts = fronts, paths = loaded$paths,
+    under = list(name = loaded$name[under], library = loaded$library[under])
   )
 }
+
+# What code may name is loaded when it does, if it is found then.
+is_loaded_first <- function(need, astray) need != "use" | astray
 
 # In a worker, before it reads what needs them. Returns what the session is to be told, a list of list(name, library,
 # version, renewed, found, is_same, elsewhere): `found` is the version here, NA if there is none, `elsewhere` the library
@@ -85,9 +124,11 @@ packages_ready <- function(needed) {
   each <- lapply(seq_along(needed$name), function(k) {
     lapply(needed[c("name", "need", "library", "version", "astray", "renewed")], `[[`, k)
   })
+  for (k in seq_along(needed$under$name)) {
+    package_load(list(name = needed$under$name[[k]], library = needed$under$library[[k]], need = "try"), needed$paths)
+  }
   for (package in each) {
-    # What code may name is loaded when it does, if it is found then.
-    if (package$need != "use" || package$astray) package_load(package, needed$paths)
+    if (is_loaded_first(package$need, package$astray)) package_load(package, needed$paths)
   }
   for (package in needed$fronts) {
     if (!paste0("package:", package) %in% search()) suppressPackageStartupMessages(attachNamespace(package))

@@ -2,12 +2,12 @@
 # options regatta.on and regatta.control say for the session.
 
 # list(on, control): `on` NULL for forked workers, or a cluster; a number of workers is in `control`. A call
-# whose workers are to `inherit` the session forks it, if no place is given.
-where_to_run <- function(on, control, call, inherit = FALSE) {
+# whose workers are to `inherit` the session forks it, if no place is given. `name` is that of the argument.
+where_to_run <- function(on, control, call, inherit = FALSE, name = argument_or_option(on, ".on", "regatta.on")) {
   if (is.null(on)) {
     return(list(on = if (!inherit) default_place(control$workers, call), control = control))
   }
-  name <- argument_or_option(on, ".on", "regatta.on")
+  force(name)
   if (is_place(on)) {
     if (inherits(on, "cluster")) check_nodes(on, name, call)
     return(list(on = on, control = control))
@@ -23,11 +23,11 @@ where_to_run <- function(on, control, call, inherit = FALSE) {
   asked <- control$workers
   if (!is.null(asked) && asked != workers) {
     # What is given in the call goes before what is set for the session.
-    if (name != ".on") {
+    if (!name %in% c(".on", "workers")) {
       workers <- asked
     } else if (!identical(control, getOption("regatta.control"))) {
       must <- sprintf("%d, as in `par_control(workers = %d)`", asked, asked)
-      abort_argument(".on", on, must, call = call, advice = "Give only one of them.")
+      abort_argument(name, on, must, call = call, advice = "Give only one of them.")
     }
   }
   control$workers <- workers
@@ -37,7 +37,7 @@ where_to_run <- function(on, control, call, inherit = FALSE) {
 # The same for those who name a number of workers beside the place: so many of it.
 where_with_workers <- function(workers, on, control, call) {
   if (is.null(on)) {
-    return(where_to_run(workers, control, call))
+    return(where_to_run(workers, control, call, name = "workers"))
   }
   if (!is.null(workers)) control$workers <- check_count(workers, "workers", call = call)
   where_to_run(on, control, call)

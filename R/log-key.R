@@ -6,15 +6,9 @@
 # 32 hexadecimal digits. With `search` the words in it are noted there, see log-search.R. Of what is added here, no part
 # is a word or a value: kinds of parts are symbols, and names of attributes, slots and variables are hashed.
 key_of <- function(x, search = NULL) {
-  # Most elements are of these kinds. `[[` makes a vector that R holds as no other.
-  if (is.atomic(x) && is.null(attributes(x)) && !isS4(x)) {
-    if (length(x) == 1L) {
-      if (!is.null(search) && is.character(x)) key_serialise(x, search = search)
-      return(rlang::hash(x[[1L]]))
-    }
-    if (length(x) <= key_stretch) {
-      return(rlang::hash(key_serialise(x, search = if (is.character(x)) search)))
-    }
+  # Most elements are of these kinds. Values are hashed as bytes: for rlang::hash() of a number 0 and -0 are the same.
+  if (is.atomic(x) && is.null(attributes(x)) && !isS4(x) && length(x) <= key_stretch) {
+    return(rlang::hash(key_serialise(x, search = if (is.character(x)) search)))
   }
   if (is_plain_list(x)) {
     return(rlang::hash(key_serialise(x, search = search)))

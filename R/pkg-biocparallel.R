@@ -11,11 +11,12 @@ RegattaParam <- function(workers = NULL, tasks = 0L, stop.on.error = TRUE, progr
   loadNamespace("BiocParallel")
   call <- sys.call()
   place <- where_with_workers(workers, .on, check_control(.control, 1, call = call), call)
+  if (!isTRUE(is.na(tasks))) tasks <- check_count(tasks, "tasks", min = 0, call = call)
   # Workers that are forked have the variables of the session.
   if (is.null(exportvariables)) exportvariables <- !is.null(place$on)
   the$biocparallel$make(
     workers = where_workers(place),
-    tasks = if (progressbar && tasks == 0L) .Machine$integer.max else as.integer(tasks),
+    tasks = if (progressbar && tasks %in% 0L) .Machine$integer.max else as.integer(tasks),
     jobname = jobname, log = log, logdir = logdir, threshold = threshold, resultdir = resultdir,
     stop.on.error = stop.on.error, timeout = as.integer(timeout),
     exportglobals = exportglobals,
@@ -164,8 +165,10 @@ biocparallel_leave <- function(backend) {
   backend$calls <- list()
 }
 
-# What a task gives whose worker has died: the error for each of its elements, in the form of a failure there.
+# What a task gives whose worker has died: the error for each of its elements, in the form of a failure there. Which of
+# the user's elements these are only BiocParallel knows.
 biocparallel_failed <- function(task, error) {
+  error <- with_unit(error, paste("a task of", count_of(length(task$data$args$X), "element", "elements")))
   class(error) <- append(class(error), c("remote_error", "bperror"), after = match("error", class(error)) - 1L)
   attr(error, "traceback") <- character()
   list(

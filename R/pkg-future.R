@@ -246,10 +246,11 @@ future_collect <- function(future) {
   } else if (inherits(result, "FutureError")) {
     future_settle(future, result, "failed")
   } else if (inherits(result, c("regatta_error_death", "regatta_error_timeout", "regatta_error_lost"))) {
+    result <- with_unit(result, "this future")
     lost <- future_lost(future, conditionMessage(result), parent = result)
     future_settle(future, lost, if (future$state == "canceled") "canceled" else "interrupted")
   } else {
-    reason <- if (inherits(result, "error")) conditionMessage(result) else "it is not what future expects"
+    reason <- if (inherits(result, "error")) conditionMessage(with_unit(result, "it")) else "it is not what future expects"
     failed <- future::FutureError(paste("a future has no result:", reason), future = future)
     future_settle(future, failed, "failed")
   }

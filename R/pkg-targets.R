@@ -98,9 +98,10 @@ controller_result <- function(task, state) {
   failed <- inherits(value, "condition")
   seconds <- .Call(ffi_clock) - task$begun
   state$seconds <- state$seconds + seconds
+  error <- if (failed) conditionMessage(with_unit(value, paste("task", task$name))) else NA_character_
   row <- list(
     name = task$name, result = if (failed) list(NA) else value, status = if (failed) "error" else "success",
-    error = if (failed) conditionMessage(value) else NA_character_, seconds = seconds, controller = state$name
+    error = error, seconds = seconds, controller = state$name
   )
   structure(row, class = "data.frame", row.names = 1L)
 }

@@ -13,7 +13,7 @@ shm_array <- function(dim, type = shm_types, fill = NULL, dimnames = NULL) {
     return(shm_array_like(dim, type, check_dimnames(dimnames, base::dim(dim))))
   }
   type <- check_choice(type, "type", shm_types)
-  dim <- check_dim(dim)
+  dim <- check_dim(dim, or = ", or a matrix or array to copy")
   x <- new_shm_array(dim, type, check_dimnames(dimnames, dim), reserved = TRUE)
   if (!is.null(fill) && length(fill) != 1L && length(fill) == length(x)) {
     .Call(ffi_shm_array_assign, x, as.double(length(x)), list(NULL), shm_values(fill, x, "fill"))
@@ -49,9 +49,13 @@ new_shm_array <- function(dim, type, dimnames, reserved) {
   .Call(ffi_shm_array_new, type, prod(dim), attributes, shm_limit(), reserved)
 }
 
-check_dim <- function(dim, call = rlang::caller_env()) {
-  must <- "one or more whole numbers, none of them negative, or a matrix or array to copy"
+check_dim <- function(dim, or = "", call = rlang::caller_env()) {
+  must <- paste0("one or more whole numbers, none of them negative", or)
   check_given(dim, "dim", must, call)
+  if (inherits(dim, "shm_array") || is.array(dim)) {
+    advice <- "The extents of an array `x` are `dim(x)`, or `length(x)` if it has one. `shm_map(x, f)` computes from it."
+    abort_argument("dim", dim, must, call, advice)
+  }
   if (!is.numeric(dim) || length(dim) == 0L || anyNA(dim) || any(dim < 0 | dim != trunc(dim))) {
     advice <- "To share a vector `v`: `shm_array(length(v), typeof(v), v)`."
     if (is.data.frame(dim)) advice <- "To share a data frame: `shm_share()`, or `as.matrix()` of it."

@@ -47,6 +47,25 @@ test_that("values of other kinds have other keys, whatever else is alike", {
   }
 })
 
+test_that("numbers are told apart by their bits", {
+  complex_of <- function(re) complex(real = re, imaginary = 1)
+  pairs <- list(
+    list(0, -0), list(c(0, 1), c(-0, 1)), list(complex_of(0), complex_of(-0)), list(NA_real_, NaN), list(1, 1L),
+    list(1, 1 + .Machine$double.eps), list(structure(0, a = 1), structure(-0, a = 1)),
+    list(structure(1, a = 0), structure(1, a = -0)), list(quote(f(0)), as.call(list(quote(f), -0)))
+  )
+  for (pair in pairs) {
+    label <- deparse1(pair)
+    for (wrap in list(identity, list, function(x) list(a = list(x)), function(x) parts(sum, list(x)), given)) {
+      expect_false(identical(key(wrap(pair[[1L]])), key(wrap(pair[[2L]]))), label = label)
+    }
+  }
+  dir <- folder()
+  map <- function(X) unlist(par_lapply(X, function(x) 1 / x, .control = control(dir)))
+  expect_identical(map(c(0, 1)), c(Inf, 1))
+  expect_identical(suppressMessages(map(c(-0, 1))), c(-Inf, 1))
+})
+
 test_that("what functions share counts, and where they look for names", {
   pairs <- list(
     list(together(), apart()), list(lapply(together(), list), lapply(apart(), list)),

@@ -7,22 +7,28 @@ detritus <- detritus_snapshot()
 # Two versions of a package, each in a library of its own: functions that call one which is not exported and has the
 # name of one of R's.
 version_at <- function(version, says = version, lib = tempfile("lib-"), on_load = "NULL") {
-  at <- file.path(tempfile("src-"), "rgpkg")
-  dir.create(lib, showWarnings = FALSE)
-  dir.create(file.path(at, "R"), recursive = TRUE)
-  writeLines(c("Package: rgpkg", paste("Version:", version), "Title: T"), file.path(at, "DESCRIPTION"))
-  writeLines(c("export(pub, make)", "S3method(format, rgclass)"), file.path(at, "NAMESPACE"))
-  writeLines(c(
+  source <- install_at(lib, "rgpkg", version, c("export(pub, make)", "S3method(format, rgclass)"), c(
     sprintf("scale <- function(x) paste(\"%s\", x)", says), "pub <- function(i) scale(i)",
     "make <- function(i) structure(list(i), class = \"rgclass\")", "format.rgclass <- function(x, ...) scale(x[[1L]])",
     sprintf(".onLoad <- function(...) %s", on_load)
-  ), file.path(at, "R", "code.R"))
+  ))
+  list(lib = lib, source = source)
+}
+
+# Returns where its sources are.
+install_at <- function(lib, package, version, namespace, code) {
+  at <- file.path(tempfile("src-"), package)
+  dir.create(lib, showWarnings = FALSE)
+  dir.create(file.path(at, "R"), recursive = TRUE)
+  writeLines(c(paste("Package:", package), paste("Version:", version), "Title: T"), file.path(at, "DESCRIPTION"))
+  writeLines(namespace, file.path(at, "NAMESPACE"))
+  writeLines(code, file.path(at, "R", "code.R"))
   out <- system2(file.path(R.home("bin"), "R"),
     c("CMD", "INSTALL", "--no-docs", "--no-test-load", "--no-byte-compile", "-l", shQuote(lib), at),
     stdout = TRUE, stderr = TRUE, env = "R_TESTS="
   )
   if (!is.null(attr(out, "status"))) stop(paste(out, collapse = "\n"))
-  list(lib = lib, source = at)
+  at
 }
 old <- version_at("1.0")
 new <- version_at("2.0")
@@ -220,6 +226,27 @@ test_that("other code of the same version from another library is told of, the s
   pool <- local_pool(1L)
   from(made$second$lib, expect_identical(map(1:2, by_name, on = pool), c("second 1", "second 2")))
   from(same, expect_no_warning(expect_identical(map(1:2, by_name, on = pool), c("second 1", "second 2"))))
+})
+
+test_that("what a package imports comes from where the session has it, not first from the package's own library", {
+  lib <- file.path(withr::local_tempdir(), c("own", "site"))
+  sources <- c(
+    install_at(lib[[1L]], "rgunder", "2.0", "export(under)", "under <- function(i) paste(\"own\", i)"),
+    install_at(lib[[2L]], "rgunder", "1.0", "export(under)", "under <- function(i) paste(\"site\", i)"),
+    install_at(lib[[2L]], "rgmiddle", "1.0", c("import(rgunder)", "export(middle)"), "middle <- function(i) under(i)"),
+    install_at(lib[[2L]], "rgover", "1.0", c("importFrom(rgmiddle, middle)", "export(over)"),
+      "over <- function(i) middle(i)")
+  )
+  withr::defer(unlink(dirname(sources), recursive = TRUE))
+  withr::local_libpaths(lib, "prefix")
+  space <- loadNamespace("rgover")
+  withr::defer(for (name in c("rgover", "rgmiddle", "rgunder")) unloadNamespace(name))
+  psock <- cluster_start(1L)
+  withr::defer(psock$stop())
+  # As a value, which workers read with its namespace loaded.
+  for (place in list(local_pool(1L), local_pool(1L, start = "sequential"), psock$cluster)) {
+    expect_no_warning(expect_identical(map(1:2, get("over", space), on = place), c("own 1", "own 2")))
+  }
 })
 
 test_that("the environment of an attached package is there without a word", {

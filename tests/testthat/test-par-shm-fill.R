@@ -32,6 +32,10 @@ test_that("values of the wrong number or type are errors that name the positions
   )
   expect_error(shm_fill(10, function(range) rep("a", length(range)), .control = one), "storable in a shared array")
   expect_error(shm_fill(10, 5), "`f` must be a function", class = "regatta_error_argument")
+  for (x in list(shm_array(3), shm_array(c(2, 2)), matrix(1, 2, 2))) {
+    err <- expect_error(shm_fill(x, sqrt), "`dim` must be one or more whole numbers", class = "regatta_error_argument")
+    expect_match(err$body, "`dim(x)`", fixed = TRUE)
+  }
   expect_error(shm_map(list(1), identity), "`x`")
 })
 

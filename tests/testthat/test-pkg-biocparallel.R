@@ -72,6 +72,27 @@ test_that("errors are those of BiocParallel, deaths too, and only what failed is
   expect_error(bplapply(1:4, dies, BPPARAM = param), "SIGKILL", class = "bplist_error")
 })
 
+# Its element is a task of BiocParallel's, and par_last() is that of the task whose value came last.
+test_that("a task that was ended is not called an element of the user's, nor is another one's replay advised", {
+  control <- par_control(cpu_timeout = 0.5)
+  param <- function(tasks) RegattaParam(2, stop.on.error = FALSE, tasks = tasks, .control = control)
+  slow <- function(i) if (i == 4) repeat NULL else i
+  for (tasks in c(2, 4)) {
+    got <- bp("bptry")(bplapply(1:4, slow, BPPARAM = param(tasks)))
+    text <- conditionMessage(got[[4L]])
+    expect_match(text, sprintf("^a task of %s was ended in worker", if (tasks == 2) "2 elements" else "1 element"))
+    expect_no_match(text, "par_replay|element 1")
+  }
+})
+
+test_that("what is wrong among its arguments is named", {
+  expect_error(RegattaParam(0), "`workers` must be a positive whole number, not `0`", class = "regatta_error_argument")
+  expect_error(RegattaParam("a"), "`workers` must be a number of workers", class = "regatta_error_argument")
+  expect_error(RegattaParam(2, tasks = -1L), "`tasks` must be a whole number of at least 0")
+  expect_error(RegattaParam(2, .control = par_control(workers = 3)), "`workers` must be 3, as in `par_control")
+  expect_identical(bp("bptasks")(RegattaParam(2, tasks = NA)), NA_integer_)
+})
+
 test_that("output, logs and warnings arrive", {
   said <- capture_messages(bplapply(1, function(i) {
     cat("printed\n")

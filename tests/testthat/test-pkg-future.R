@@ -128,7 +128,15 @@ test_that("a future whose worker dies is an error that says why", {
   expect_true(future::resolved(f))
   expect_error(value(f), class = "FutureError")
   local_plan(regatta, workers = 1, .control = par_control(timeout = 3)) # enough for the future that future tries it by
-  expect_error(value(future(Sys.sleep(300))), class = "error")
+  err <- expect_error(value(future(Sys.sleep(300))), class = "error")
+  expect_match(conditionMessage(err), "this future was ended in worker.*`timeout` allows")
+  expect_no_match(conditionMessage(err), "par_replay|element 1")
+})
+
+test_that("`workers` is named where it is wrong", {
+  withr::defer(future::plan("sequential"))
+  expect_error(future::plan(regatta, workers = 0), "`workers` must be a positive whole number, not `0`")
+  expect_error(future::plan(regatta, workers = "a"), "`workers` must be a number of workers.*cluster_ssh")
 })
 
 test_that("an interrupt while a value is waited for ends the future", {

@@ -167,6 +167,7 @@ test_that("a matrix becomes a shared one, and a vector of values is no vector of
   expect_error(shm_array(c(0.5, 1)), "`shm_array(length(v), typeof(v), v)`", fixed = TRUE)
   expect_error(shm_array(1:100), "too many.*shm_array.length")
   expect_error(shm_array(data.frame(a = 1)), "shm_share()", fixed = TRUE)
+  expect_error(shm_array(shm_array(2)), "The extents of an array `x` are `dim(x)`", fixed = TRUE)
   expect_error(shm_array(matrix(1:4, 2), fill = 3), "`fill` must be `NULL`.*shm_array\\(dim\\(m\\)")
   x <- shm_array(2, "integer")
   expect_error(x[1] <- 0.5, "`type = \"double\"`", fixed = TRUE)
