@@ -17,4 +17,5 @@ results <- test_dir(
 )
 counts <- write_report(results, arguments[[3]])
 if (counts$passed == 0L) stop("no expectation was checked: is FILTER right?")
-if (counts$failed > 0L) quit(status = 1L)
+# R reads no further: a process that valgrind has ended in its way has moved where this script is read.
+quit(status = if (counts$failed > 0L) 1L else 0L)
