@@ -9,6 +9,6 @@ rm -rf "$tests"
 mkdir "$tests"
 cp tests/testthat/helper*.R tests/testthat/test-neighbours.R "$tests"
 echo 'package <- "regatta"' >"$peers/neighbours-setup.R"
-REGATTA_SOURCE=$PWD R_LIBS="$newest:$R_LIBS:$peers/lib" timeout -k 5 900 Rscript --vanilla tools/peers-testthat.R neighbours "$tests" \
-  "$peers/neighbours-setup.R" || echo "peers: neighbours: the tests did not end well"
+REGATTA_SOURCE=$PWD R_LIBS="$newest:$R_LIBS" peers_r timeout -k 5 900 Rscript --vanilla tools/peers-testthat.R \
+  neighbours "$tests" "$peers/neighbours-setup.R" || echo "peers: neighbours: the tests did not end well"
 Rscript --vanilla tools/peers-check.R neighbours
