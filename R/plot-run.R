@@ -218,23 +218,22 @@ draw_titles <- function(run, main, sub) {
 }
 
 draw_legend <- function(run, spans, phases) {
-  counts <- status_counts(run$elements$status)
-  counts <- counts[names(counts) != "pending"]
-  colour <- unname(status_colours()[names(counts)])
-  text <- paste(names(counts), format_count(counts))
-  hatched <- rep(FALSE, length(counts))
-  if (any(spans$retried)) {
-    colour <- c(colour, status_colours()[[as.character(spans$status[spans$retried][[1L]])]])
-    text <- c(text, paste("failed try, run again", format_count(sum(spans$retried))))
-    hatched <- c(hatched, TRUE)
-  }
+  ended <- status_counts(run$elements$status)
+  ended <- ended[names(ended) != "pending"]
+  again <- status_counts(spans$status[spans$retried])
+  colour <- unname(status_colours()[c(names(ended), names(again))])
+  text <- c(
+    paste(names(ended), format_count(ended)),
+    if (length(again) > 0L) sprintf("%s, run again %s", names(again), format_count(again))
+  )
+  hatched <- rep(c(FALSE, TRUE), c(length(ended), length(again)))
   seconds <- tapply(phases$end - phases$start, phases$kind, sum)
   shown <- names(phase_colours)[names(phase_colours) %in% names(seconds)[!is.na(seconds)]]
   lost <- nrow(lost_workers(run$workers))
-  ended <- if (lost > 0L) paste("worker ended", format_count(lost))
+  cross <- if (lost > 0L) paste("worker ended", format_count(lost))
   draw_keys(
-    c(colour, phase_colours[shown], idle_colour, rep(NA, length(ended))), c(text, shown, "idle", ended),
-    c(hatched, rep(FALSE, length(shown) + 1L + length(ended)))
+    c(colour, phase_colours[shown], idle_colour, rep(NA, length(cross))), c(text, shown, "idle", cross),
+    c(hatched, rep(FALSE, length(shown) + 1L + length(cross)))
   )
 }
 

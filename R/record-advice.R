@@ -7,8 +7,10 @@ run_shares <- function(run, spans, phases) {
   ended <- max(0, spans$end)
   length_of <- function(rows) sum(rows$end - rows$start)
   phase <- function(kind) length_of(cut_at(phases[phases$kind == kind, ], ended))
+  put_back <- spans$status == "put back"
   seconds <- c(
-    elements = length_of(spans[!spans$retried, ]), "failed tries" = length_of(spans[spans$retried, ]),
+    elements = length_of(spans[!spans$retried, ]), "failed tries" = length_of(spans[spans$retried & !put_back, ]),
+    "put back" = length_of(spans[put_back, ]),
     "start-up" = phase("start-up"), transfer = phase("transfer"), idle = phase("idle"),
     "after the last element" = workers * max(0, run$elapsed - ended)
   )

@@ -2,7 +2,7 @@
 # whichever worker is free first, with a `lag` before each.
 record_of <- function(seconds, workers = 2L, names = NULL, failed = integer(), how = "error",
                       retried = integer(), lag = 0.001) {
-  states <- c("done", "error", "death", "timeout", "cancelled", "pending")
+  states <- run_states
   n <- length(seconds)
   free <- rep(lag, workers)
   worker <- integer(n)

@@ -60,7 +60,7 @@ test_that("title, axes, legend and names say what is seen", {
   text <- texts(drawn(run))
   expect_true(all(c(
     "par_lapply: 5 elements", "seconds since the start of the run", "worker",
-    "done 4", "error 1", "failed try, run again 1", "idle", letters[1:5]
+    "done 4", "error 1", "error, run again 1", "idle", letters[1:5]
   ) %in% text))
   expect_match(text, "^2 workers, .* busy [0-9]+% of the time$", all = FALSE)
   expect_match(text, "^[0-9]+%$", all = FALSE)
@@ -96,7 +96,7 @@ test_that("the axis is as long as the run, and the legend no wider than the pict
     expect_true(any(vapply(ends, identical, NA, c(0, run$elapsed))))
     # The keys are the last of all.
     keys <- utils::tail(drawn_by(calls, "C_text"), 1L)[[1L]]$arguments
-    expect_match(keys[[2L]], "^(done|error|failed try|start-up|transfer|idle)")
+    expect_match(keys[[2L]], "^(done|error|start-up|transfer|idle)")
     left <- if (is.list(keys[[1L]])) keys[[1L]]$x else keys[[1L]]
     expect_lt(max(left), run$elapsed)
   }
@@ -116,6 +116,16 @@ test_that("a try that failed is a bar of its own beside the one that succeeded",
   white <- bars[bars$colour == "white" & bars$lane >= 1, ]
   expect_equal(white$left, run$tries$start)
   expect_equal(white$right, run$tries$end)
+})
+
+test_that("each way in which tries ended that were made again has a key and its colour", {
+  run <- record_of(c(1, 2, 0.5, 1), retried = c(1L, 2L, 4L))
+  run$tries$status[] <- c("put back", "timeout", "put back")
+  calls <- drawn(run)
+  expect_true(all(c("done 4", "timeout, run again 1", "put back, run again 2") %in% texts(calls)))
+  # Hatched keys are white, above the lanes, with borders of their colours.
+  keys <- utils::tail(drawn_by(calls, "C_rect"), 1L)[[1L]]$arguments
+  expect_true(all(status_colours()[c("timeout", "put back")] %in% keys[[6L]][keys[[5L]] == "white"]))
 })
 
 test_that("a worker that died is crossed at its end", {

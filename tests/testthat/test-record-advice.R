@@ -31,6 +31,13 @@ test_that("the parts of the time add up to that of all workers", {
   expect_equal(seconds[["after the last element"]], 2 * 0.5)
   expect_equal(seconds[["idle"]], sum(2 * run$elapsed - sum(seconds[names(seconds) != "idle"])))
   expect_match(format(summary(run)), "^  failed tries +1 s +[0-9]+%$", all = FALSE)
+  expect_identical(seconds[["put back"]], 0)
+  # A try that was put back for want of memory has not failed.
+  run$tries$status[] <- "put back"
+  shares <- summary(run)$shares
+  seconds <- stats::setNames(shares$seconds, shares$part)
+  expect_equal(c(seconds[["failed tries"]], seconds[["put back"]]), c(0, 1))
+  expect_equal(sum(shares$seconds), 2 * run$elapsed)
 })
 
 test_that("a worker is starting until its first element, and idle when there is nothing to be begun", {
