@@ -16,6 +16,7 @@ the$pool_told <- FALSE # whether that has been said
 the$code <- NULL # by kind, names of functions that workers need, from when the package is built: see code_of_workers()
 the$code_loaded <- character() # kinds that have been read from disk
 the$server_steps <- 0L # of a fork server, how far fork_server_idle() has come
+the$senders <- list() # by package, what sender_register() was given
 the$handles <- NULL # list(send, pid): whether somebody has said that shared vectors are serialised as handles
 the$servers <- list() # the fork servers, by what they have loaded
 the$wires <- new.env(parent = emptyenv()) # what is known of the nodes of clusters

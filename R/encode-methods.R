@@ -94,14 +94,6 @@ load_for_values <- function(values) {
   values
 }
 
-# Called from C: the same columns in a list that has room for more.
-own_table <- function(x) {
-  if (!isNamespaceLoaded("data.table")) {
-    return(x)
-  }
-  tryCatch(data.table::setalloccol(x), error = function(e) x)
-}
-
 # Names of methods and classes among those of the workspace, or of another environment. R finds them by the class of an
 # object, wherever that comes from.
 workspace_methods <- function(names, env = globalenv()) {

@@ -44,3 +44,11 @@ progressr_within <- function() {
   }
   FALSE
 }
+
+# Whether an element has signalled it by a progressor.
+is_progression <- function(cnd) inherits(cnd, "progression")
+
+# Signals a condition of any kind: that of a progressor has a restart, by which progressr's handler ends.
+signal_progression <- function(cnd) {
+  withRestarts(signalCondition(cnd), muffleProgression = function() NULL)
+}

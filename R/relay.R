@@ -121,7 +121,7 @@ relay_condition <- function(run, event) {
     cnd <- cnd$cnd
   }
   bare <- cnd
-  if (inherits(cnd, "progression")) {
+  if (is_progression(cnd)) {
     progress_yield(run$progress)
   }
   if (event$kind == "warning" && is.character(cnd$message)) {
@@ -168,8 +168,7 @@ relay_emit <- function(run, item, index = NULL) {
   switch(item$kind,
     message = emit_messages(run, list(item$cnd)),
     warning = relay_warning(run, item, index),
-    # The restart is that of progressr's conditions: their handler ends with it.
-    condition = withRestarts(signalCondition(item$cnd), muffleProgression = function() NULL)
+    condition = signal_progression(item$cnd)
   )
   invisible()
 }

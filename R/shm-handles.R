@@ -40,7 +40,7 @@ sends_handles <- function(view) {
   if (is.null(answer)) {
     caller <- sys.parents()[[writer]]
     answer <- isTRUE(tryCatch(
-      sender(sys.function(caller), sys.frame(caller)),
+      sender$sends(sys.function(caller), sys.frame(caller)),
       error = function(e) FALSE
     ))
     assign(".regatta_sends_handles", answer, envir = frame)
@@ -56,7 +56,7 @@ wrapped_views <- function() {
   if (writer < 1L) {
     return(NULL)
   }
-  argument <- serialised_argument(sys.function(writer))
+  argument <- known_sender(sys.function(writer))$argument
   if (is.null(argument)) {
     return(NULL)
   }
@@ -74,14 +74,6 @@ wrapped_views <- function() {
   views
 }
 
-serialised_argument <- function(writer) {
-  if (identical(writer, base::serialize) || identical(writer, base::saveRDS)) {
-    "object"
-  } else if (is_function_of(writer, "nanonext", "request")) {
-    "data"
-  }
-}
-
 has_other_class <- function(x) {
   inner <- unname(attributes(x))
   if (is.list(x)) inner <- c(inner, unclass(x))
@@ -89,16 +81,19 @@ has_other_class <- function(x) {
     any(vapply(inner, has_other_class, NA))
 }
 
-# For a function that serialises, the one that looks at its caller; NULL where nobody is known to use
-# it for a reader of this machine.
+# Who serialises for readers of this machine is known only by what is registered (see pkg-callr.R and others):
+# `is_writer(fun)` tells the function that does it, `argument` of that is what is serialised, and
+# `sends(caller, frame)` tells whether the function that calls it does so for such a reader.
+sender_register <- function(name, is_writer, argument, sends) {
+  the$senders[[name]] <- list(is_writer = is_writer, argument = argument, sends = sends)
+}
+
+# NULL for a function that nobody is known to use so.
 known_sender <- function(writer) {
-  if (identical(writer, base::serialize)) {
-    sends_parallel
-  } else if (identical(writer, base::saveRDS)) {
-    sends_callr
-  } else if (is_function_of(writer, "nanonext", "request")) {
-    sends_mirai
+  for (sender in the$senders) {
+    if (sender$is_writer(writer)) return(sender)
   }
+  NULL
 }
 
 # A function is recognised by what it is, in the namespace it is from, and not by its name.
@@ -107,39 +102,4 @@ is_function_of <- function(fun, package, names) {
     any(vapply(names, function(name) {
       identical(fun, get0(name, envir = asNamespace(package), inherits = FALSE))
     }, NA))
-}
-
-# What the session sends to a node; clusters of other packages, future's among them, send by the same
-# functions. On a node the session's end has no `host`: the node may end or collect what it has sent
-# before the session has read it.
-sends_parallel <- function(caller, frame) {
-  if (!is_function_of(caller, "parallel", c("sendData.SOCKnode", "sendData.SOCK0node"))) {
-    return(FALSE)
-  }
-  node <- get("node", frame, inherits = FALSE)
-  is.character(node$host) && is_near(node$con)
-}
-
-# Whether the other end of a socket connection is an R process on this machine. The name of its host
-# does not tell: what comes through a tunnel is from this machine, too.
-is_near <- function(con) {
-  about <- summary(con)
-  port <- suppressWarnings(as.integer(sub("^.*:", "", about$description)))
-  about$class == "sockconn" && !is.na(port) && .Call(ffi_shm_peer_is_near, port)
-}
-
-# callr hands the arguments of a call over in a file, which its process reads when it starts.
-sends_callr <- function(caller, frame) {
-  is_function_of(caller, "callr", "save_function_to_temp")
-}
-
-# mirai serialises in C code. Its daemons are of this machine where they listen at a socket of the
-# file system, or at an abstract one.
-sends_mirai <- function(caller, frame) {
-  if (!isNamespaceLoaded("mirai") || !identical(topenv(environment(caller)), asNamespace("mirai"))) {
-    return(FALSE)
-  }
-  profile <- get("envir", frame)
-  url <- c(profile[["url"]], profile[["urls"]])
-  is.character(url) && length(url) > 0L && all(grepl("^(abstract|ipc|unix|inproc)://", url))
 }

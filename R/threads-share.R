@@ -12,11 +12,7 @@ threads_share <- function(n) {
   if (!is.numeric(wish) || !isTRUE(wish <= processes)) {
     options(mc.cores = processes)
   }
-  # data.table counts its own threads and goes down to 1 in every forked child, so that nobody
-  # can tell here what it was set to.
-  if (isNamespaceLoaded("data.table")) {
-    data.table::setDTthreads(openmp)
-  }
+  data_table_threads(openmp)
   invisible(openmp)
 }
 

@@ -7,6 +7,8 @@
   parallel_hook()
   future_hook()
   biocparallel_hook()
+  callr_hook()
+  mirai_hook()
 }
 
 .onUnload <- function(libpath) .Call(ffi_trial_end)
