@@ -41,7 +41,8 @@ build_by_clang() {
     echo "CFLAGS = $flags"
     for version in "" 11 14 17; do printf 'CXX%s = clang++\nCXX%sFLAGS = %s\n' "$version" "$version" "$flags"; done
   } >"$logs/clang/Makevars"
-  R_MAKEVARS_USER="$logs/clang/Makevars" R CMD INSTALL --no-docs --library="$logs/clang" \
+  MAKEFLAGS="-j$(getconf _NPROCESSORS_ONLN)" R_MAKEVARS_USER="$logs/clang/Makevars" \
+    R CMD INSTALL --no-docs --library="$logs/clang" \
     "$(tools/stage.sh .build/stage-clang/regatta)" || return 1
   ! grep ': warning:' "$logs/clang.log"
 }

@@ -17,7 +17,7 @@ export _R_CHECK_CRAN_INCOMING_=false
 export _R_CHECK_CRAN_INCOMING_REMOTE_=false
 export _R_CHECK_SYSTEM_CLOCK_=false
 export _R_CHECK_TESTS_NLINES_=0
-# Building the vignettes again runs their code: once is enough, as for CRAN.
+# Building the vignettes again runs their code: it is not run once more by itself, as for CRAN.
 export _R_CHECK_VIGNETTES_SKIP_RUN_MAYBE_=true
 # Test files that would begin later are skipped by name, and one takes so long at most (tests/testthat.R).
 export REGATTA_SUITE_SECONDS=${REGATTA_SUITE_SECONDS:-3300} REGATTA_FILE_SECONDS=${REGATTA_FILE_SECONDS:-900}
@@ -37,7 +37,8 @@ if ls vignettes/*.Rmd >/dev/null 2>&1 && ! can_build_vignettes; then
   build_flags+=(--no-build-vignettes)
   check_flags+=(--ignore-vignettes)
 fi
-if [ -n "${REGATTA_CHECK_FLAGS:-}" ]; then check_flags+=("$REGATTA_CHECK_FLAGS"); fi
+# R CMD build makes the vignettes of these very sources; CRAN's check makes them again.
+if [ -n "${REGATTA_CHECK_FLAGS:-}" ]; then check_flags+=("$REGATTA_CHECK_FLAGS"); else check_flags+=(--no-vignettes); fi
 if [ "${REGATTA_CHECK_FLAGS:-}" = --as-cran ]; then
   Rscript --vanilla tools/local-repository.R .build/repository
   export R_REPOSITORIES=$PWD/.build/repository/repositories

@@ -34,8 +34,8 @@ MAKEVARS
 
 echo "sanitize: building"
 stage=$(tools/stage.sh)
-if ! REGATTA_DEBUG=yes R_MAKEVARS_USER="$out/Makevars" R CMD INSTALL --no-multiarch --no-docs --no-test-load \
-  --library="$out/lib" "$stage" >"$out/install.log" 2>&1; then
+if ! MAKEFLAGS="-j$(getconf _NPROCESSORS_ONLN)" REGATTA_DEBUG=yes R_MAKEVARS_USER="$out/Makevars" \
+  R CMD INSTALL --no-multiarch --no-docs --no-test-load --library="$out/lib" "$stage" >"$out/install.log" 2>&1; then
   tail -n 40 "$out/install.log" >&2
   exit 1
 fi
