@@ -6,6 +6,8 @@ set -euo pipefail
 rounds=${ROUNDS:-10}
 tools/install.sh
 export NOT_CRAN=true REGATTA_SOURCE=$PWD
+# How many sessions are killed while they write to a checkpoint, in each round.
+export REGATTA_CHECKPOINT_KILLS=${REGATTA_CHECKPOINT_KILLS:-1000}
 mkdir -p .build
 
 load_pids=()

@@ -243,7 +243,7 @@ local_slurm <- function(frame = parent.frame()) {
     "TaskPlugin=task/none", "SelectType=select/cons_tres", "SelectTypeParameters=CR_Core",
     "SwitchType=switch/none", "MpiDefault=none", "ReturnToService=2",
     "JobAcctGatherType=jobacct_gather/none", "AccountingStorageType=accounting_storage/none",
-    "SlurmdParameters=config_overrides", "SlurmctldTimeout=30", "SlurmdTimeout=30", "MinJobAge=30",
+    "SlurmdParameters=config_overrides", "SlurmctldTimeout=30", "SlurmdTimeout=30", "MinJobAge=30", "KillWait=5",
     sprintf(node, 1L, host, ports[[3L]]), sprintf(node, 2L, host, ports[[4L]]),
     "PartitionName=main Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP"
   ), file.path(base, "slurm.conf"))

@@ -169,6 +169,16 @@ test_that("the functions of package parallel work on it", {
   expect_identical(parallel::parLapply(cl, 1:5, function(i) i^2), lapply(1:5, function(i) i^2))
   expect_identical(parallel::clusterApplyLB(cl, 1:7, sqrt), lapply(1:7, sqrt))
   expect_identical(parallel::clusterMap(cl, `+`, 1:3, 4:6), list(5L, 7L, 9L))
+  expect_identical(parallel::clusterApply(cl, 1:7, sqrt), lapply(1:7, sqrt))
+  expect_identical(parallel::parLapplyLB(cl, 1:7, sqrt), lapply(1:7, sqrt))
+  x <- matrix(c(3, 1, 2, 6, 5, 4), 2L, dimnames = list(c("a", "b"), NULL))
+  for (map in list(parallel::parSapply, parallel::parSapplyLB)) {
+    expect_identical(map(cl, c(a = 1, b = 4), function(i) c(i, sqrt(i))), sapply(c(a = 1, b = 4), function(i) c(i, sqrt(i))))
+  }
+  expect_identical(parallel::parApply(cl, x, 1L, range), apply(x, 1L, range))
+  expect_identical(unname(parallel::parRapply(cl, x, sum)), unname(rowSums(x)))
+  expect_identical(parallel::parCapply(cl, x, sum), colSums(x))
+  expect_identical(parallel::clusterSplit(cl, 1:7), parallel::splitIndices(7, 3))
   exported <- 5
   parallel::clusterExport(cl, "exported", environment())
   expect_identical(parallel::clusterEvalQ(cl, exported + 1), list(6, 6, 6))

@@ -118,6 +118,51 @@ test_that("a session that ends without stopping its cluster leaves no folder of 
   expect_length(pids, 2L)
 })
 
+test_that("a map with a checkpoint whose job Slurm ends, as at its limit of time, goes on in the next job", {
+  local_slurm()
+  folder <- withr::local_tempdir("job-")
+  at <- function(name) file.path(folder, name)
+  script <- bquote({
+    element <- function(i, folder) {
+      cat(i, "\n", file = file.path(folder, "runs"), append = TRUE, sep = "")
+      # The second half is not for the first job.
+      if (i > 10L && !file.exists(file.path(folder, "again"))) Sys.sleep(600)
+      i + runif(1)
+    }
+    control <- regatta::par_control(workers = 2, checkpoint = .(at("run")), seed = 1L, progress = FALSE)
+    saveRDS(regatta::par_lapply(1:20, element, .(folder), .control = control), .(at("part")))
+    file.rename(.(at("part")), .(at("values")))
+  })
+  writeLines(deparse(script), at("job.R"))
+  env <- remote_env(folder)
+  writeLines(c("#!/bin/sh", sprintf("export %s='%s'", names(env), env), paste(c(
+    "exec", remote_rscript(), at("job.R")
+  ), collapse = " ")), at("job.sh"))
+  submit <- function() {
+    system2("sbatch", c("--parsable", "-n1", "-c2", "-o", at("out.%j"), at("job.sh")), stdout = TRUE)
+  }
+  queue <- function() system2("squeue", c("-h", "-o", "%i"), stdout = TRUE)
+  logged <- function() if (file.exists(at("run/regatta.log"))) sort(par_log(at("run"))$index) else integer()
+  ended <- function(id) wait_until(function() !id %in% queue(), 60, "the end of the job")
+
+  id <- submit()
+  wait_until(function() length(logged()) == 10L, 90, "the first half")
+  # All processes of the job are sent what Slurm sends at the limit, SIGTERM and KillWait later SIGKILL.
+  system2("scancel", c("--full", id))
+  ended(id)
+  expect_false(file.exists(at("values")))
+  file.create(at("again"))
+  id <- submit()
+  wait_until(function() file.exists(at("values")), 90, "the values")
+  ended(id)
+  control <- par_control(workers = 2, seed = 1L, progress = FALSE)
+  expect_identical(readRDS(at("values")), par_lapply(1:20, function(i) i + runif(1), .control = control))
+  expect_identical(logged(), as.numeric(1:20))
+  runs <- as.integer(readLines(at("runs")))
+  expect_identical(tabulate(runs, 20L)[1:10], rep(1L, 10L))
+  expect_match(readLines(at(paste0("out.", id))), "10 of 20 elements", all = FALSE)
+})
+
 test_that("hosts of an allocation have as many workers as tasks, and each one before any a second", {
   expect_identical(slurm_per_host("2(x3),1"), c(2L, 2L, 2L, 1L))
   expect_identical(slurm_workers(7L, c(2L, 2L, 2L, 1L)), c(2L, 2L, 2L, 1L))

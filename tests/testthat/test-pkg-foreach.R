@@ -113,6 +113,25 @@ test_that("a long iterator is in memory for a part at a time, and its failures a
   expect_identical(foreach(i = 1:200, .combine = c, .options.regatta = hundred) %dopar% i, 1:200)
 })
 
+test_that("an iterator without end ends with the shortest beside it, or with an error", {
+  withr::local_preserve_seed()
+  local_backend(2)
+  endless <- function() iterators::icount()
+  expect_identical(foreach(i = endless(), x = letters[1:5], .combine = c) %dopar% paste0(x, i), paste0(letters[1:5], 1:5))
+  # Two parts of the length that is usual.
+  expect_identical(foreach(i = endless(), x = 1:12000, .combine = c) %dopar% i, 1:12000)
+  begun <- iterators::iter(function() {
+    given <<- given + 1
+    given
+  })
+  given <- 0
+  expect_error(
+    foreach(i = begun, .options.regatta = list(ahead = 50)) %dopar% if (i == 120) stop("enough") else i,
+    "iteration 120.*failed.*enough"
+  )
+  expect_identical(given, 150)
+})
+
 test_that("random numbers follow the seed of the session, or of the settings", {
   withr::local_preserve_seed()
   local_backend(2)
