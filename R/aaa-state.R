@@ -29,6 +29,7 @@ the$h5_tried <- new.env(parent = emptyenv()) # by path, list(state, requests): w
 the$h5_caches <- new.env(parent = emptyenv()) # caches of matrices in files, by their id
 
 the$mapped <- NULL # list(fun, compiled): the last function of the workspace that forked workers were given
+the$has_cores <- FALSE # whether it has cores of a budget for threads of its own
 the$cores <- NULL # what cores_known() has found, and what that depends on
 
 # What was found of code, packages and classes, to be found once.

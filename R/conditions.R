@@ -389,8 +389,8 @@ error_stack <- function(cnd, call = NULL) {
 }
 
 # `reason` is the system's own text, as of strerror(); `calls`, those in which a worker has crashed.
-error_start <- function(workers, reason, advice = NULL, calls = character(), call = NULL) {
-  message <- sprintf("cannot start any of %d workers: %s.", as.integer(workers), reason)
+error_start <- function(workers, reason, advice = NULL, calls = character(), call = NULL, unit = "workers") {
+  message <- sprintf("cannot start any of %d %s: %s.", as.integer(workers), unit, reason)
   advice <- if (is.null(advice)) {
     "Look at `regatta_info()` for the limits of processes, open files and memory."
   } else {

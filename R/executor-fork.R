@@ -268,7 +268,7 @@ fork_worker_share <- function(plan) {
     rng_use(NULL)
   }
   Sys.setenv(REGATTA_SHARE = plan$share)
-  threads_share(if (is.null(plan$control$threads)) plan$share else plan$control$threads)
+  threads_share(worker_threads(plan))
 }
 
 # The session's cluster cannot be used from here, and of its settings some are not meant for each worker.

@@ -225,9 +225,9 @@ h5_part <- function(x, rows, columns, drop, call = rlang::caller_env()) {
   fields <- h5_fields(x)
   fast <- if (fields$transposed) columns else rows
   slow <- if (fields$transposed) rows else columns
-  part <- h5_call_cached(
-    x, "ffi_h5_read", h5_source(x), slow, fast, h5_r_type(x), h5_threads(NULL), call = call
-  )
+  part <- with_cores(h5_threads(NULL), call, function(threads) {
+    h5_call_cached(x, "ffi_h5_read", h5_source(x), slow, fast, h5_r_type(x), threads, call = call)
+  })
   if (part$rounded) warning(warning_rounded(h5_place(x)))
   names <- dimnames(x)
   extent <- dim(x)

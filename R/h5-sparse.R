@@ -107,12 +107,14 @@ h5_sparse_totals <- function(m, axes, what, call) {
   fields <- h5_fields(m)
   major <- if (fields$transposed) 3L - fields$major else fields$major
   order <- c(major, 3L - major)
-  found <- h5_call_cached(
-    m, "ffi_h5_sparse_stats", h5_source(m), h5_sparse_others(m, call),
-    as.double(dim(m)[order]), h5_groups(axes[order]),
-    c(h5_wanted(what$stats), order %in% what$margin, what$progress), what$threads, what$memory,
-    call = call
-  )
+  found <- with_cores(what$threads, call, function(threads) {
+    h5_call_cached(
+      m, "ffi_h5_sparse_stats", h5_source(m), h5_sparse_others(m, call),
+      as.double(dim(m)[order]), h5_groups(axes[order]),
+      c(h5_wanted(what$stats), order %in% what$margin, what$progress), threads, what$memory,
+      call = call
+    )
+  })
   found[order(order)]
 }
 
@@ -136,11 +138,13 @@ h5_sparse_part <- function(x, rows, columns, call = rlang::caller_env()) {
   rising <- lapply(chosen, function(at) if (!is.null(at)) sort(unique(at)))
   minor <- rising[[3L - major]]
   to <- if (!is.null(minor)) replace(rep(-1L, dim(x)[[3L - major]]), minor, seq_along(minor) - 1L)
-  found <- h5_call_cached(
-    x, "ffi_h5_sparse_read", h5_source(x), h5_sparse_others(x, call),
-    as.double(dim(x)[c(major, 3L - major)]), rising[[major]], to, h5_threads(NULL),
-    call = call
-  )
+  found <- with_cores(h5_threads(NULL), call, function(threads) {
+    h5_call_cached(
+      x, "ffi_h5_sparse_read", h5_source(x), h5_sparse_others(x, call),
+      as.double(dim(x)[c(major, 3L - major)]), rising[[major]], to, threads,
+      call = call
+    )
+  })
   if (found$rounded) warning(warning_rounded(h5_place(x)))
   extent <- ifelse(lengths(chosen) > 0L | !vapply(chosen, is.null, NA), lengths(rising), dim(x))
   entries <- list(p = found$pointers, x = found$value, index1 = FALSE)

@@ -105,11 +105,13 @@ h5_totals <- function(m, axes, what, call) {
   fields <- h5_fields(m)
   # Rows run along the fast index of the file, unless the matrix was turned round.
   order <- if (fields$transposed) c(2L, 1L) else c(1L, 2L)
-  found <- h5_call_cached(
-    m, "ffi_h5_stats", h5_source(m), h5_groups(axes[rev(order)]),
-    c(h5_wanted(what$stats), order %in% what$margin, what$progress), what$threads, what$memory,
-    call = call
-  )
+  found <- with_cores(what$threads, call, function(threads) {
+    h5_call_cached(
+      m, "ffi_h5_stats", h5_source(m), h5_groups(axes[rev(order)]),
+      c(h5_wanted(what$stats), order %in% what$margin, what$progress), threads, what$memory,
+      call = call
+    )
+  })
   found[order]
 }
 

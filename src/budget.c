@@ -158,6 +158,14 @@ int rg_budget_try(void) {
 
 int rg_budget_pause(void) { return budget.pause; }
 
+int rg_budget_more(int most) {
+  int has = 1;
+  for (int k = 0; k < budget.cores && has < most && !somebody_waits(); k++) {
+    if (place(k) != budget.held && lock(F_WRLCK, place(k)) > 0) has++;
+  }
+  return has;
+}
+
 void rg_budget_give(void) {
   if (!is_ours()) return;
   stop_waiting();

@@ -44,6 +44,10 @@ int rg_budget_is_whole(void);
 int rg_budget_try(void);
 int rg_budget_pause(void); /* milliseconds */
 
+/* More tokens for a process that has one, up to `most` in all, as many as are free while nobody waits. Returns how many
+   it has then. They are given back when it leaves. */
+int rg_budget_more(int most);
+
 /* Gives the token back, or does not want one any more. */
 void rg_budget_give(void);
 

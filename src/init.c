@@ -2,6 +2,7 @@
 #include <R_ext/Visibility.h>
 #include <Rinternals.h>
 
+#include "budget-entry.h"
 #include "char-map.h"
 #include "cluster-slots.h"
 #include "cluster-wire.h"
@@ -39,6 +40,8 @@
 #define ENTRY(name, arguments) {#name, (DL_FUNC)&name, arguments}
 
 static const R_CallMethodDef entries[] = {
+    ENTRY(ffi_budget_leave, 0),
+    ENTRY(ffi_budget_take, 2),
     ENTRY(ffi_char_map, 1),
     ENTRY(ffi_char_map_expand, 1),
     ENTRY(ffi_clock, 0),

@@ -44,11 +44,13 @@ static void await(_Atomic int *number, int value) {
   CHECK(atomic_load(number) >= value);
 }
 
-/* Of a child: it takes part, is not given the one token, and says so; it waits for it from then on. */
-static void want_in_vain(int low, _Atomic int *told) {
-  if (rg_budget_join(1, low) != 0 || rg_budget_try()) _exit(1);
+/* Of a child: it takes part, is not given a token, and says so; it waits for it from then on. */
+static void want_in_vain_of(int cores, int low, _Atomic int *told) {
+  if (rg_budget_join(cores, low) != 0 || rg_budget_try()) _exit(1);
   atomic_store(told, 1);
 }
+
+static void want_in_vain(int low, _Atomic int *told) { want_in_vain_of(1, low, told); }
 
 static void take(void) {
   while (!rg_budget_try()) poll(NULL, 0, rg_budget_pause());
@@ -220,6 +222,38 @@ TEST(a_file_that_was_closed_is_noticed_and_a_look_at_it_takes_no_token_away) {
   CHECK(!rg_budget_is_whole());
   rg_budget_give();
   CHECK(rg_budget_try() < 0 && errno == EBADF);
+  remove_folder();
+}
+
+TEST(a_process_takes_more_tokens_that_are_free_and_gives_all_when_it_leaves) {
+  enum { HELD = 0, OVER = 1, WAITS = 2 };
+  own_folder();
+  _Atomic int *n = shared_numbers();
+  pid_t other = fork();
+  if (other == 0) {
+    if (rg_budget_join(4, 0) != 0) _exit(1);
+    take();
+    atomic_store(&n[HELD], 1);
+    await(&n[OVER], 1);
+    _exit(0);
+  }
+  await(&n[HELD], 1);
+  CHECK(rg_budget_join(4, 0) == 0 && rg_budget_try() == 1);
+  CHECK(rg_budget_more(2) == 2);
+  CHECK(rg_budget_join(4, 0) == 0 && rg_budget_try() == 1);
+  CHECK(rg_budget_more(9) == 3); /* the fourth is the other's */
+  pid_t third = fork();
+  if (third == 0) {
+    want_in_vain_of(4, 0, &n[WAITS]);
+    take();
+    _exit(0);
+  }
+  await(&n[WAITS], 1);
+  CHECK(rg_budget_more(9) == 1); /* somebody waits */
+  rg_budget_leave();
+  CHECK(waitpid(third, NULL, 0) == third);
+  atomic_store(&n[OVER], 1);
+  CHECK(waitpid(other, NULL, 0) == other);
   remove_folder();
 }
 

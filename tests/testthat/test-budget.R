@@ -430,6 +430,75 @@ test_that("a file that cannot be used is an error that says so", {
   expect_identical(par_lapply(1:2, identity, .control = two_workers()), list(1L, 2L))
 })
 
+test_that("a worker of a budget has one thread, whatever its share of the cores, unless it is told otherwise", {
+  withr::local_preserve_seed()
+  local_budget()
+  withr::local_envvar(REGATTA_THREADS = NA, REGATTA_SHARE = NA)
+  withr::local_options(regatta.core_budget = NULL)
+  cluster <- cluster_local(1)
+  withr::defer(parallel::stopCluster(cluster))
+  threads <- function(i) as.integer(Sys.getenv("REGATTA_THREADS"))
+  control <- function(...) par_control(workers = 1, progress = FALSE, dump = "no", ...)
+  for (on in list(NULL, cluster)) {
+    of <- function(...) unique(unlist(par_lapply(1:2, threads, .on = on, .control = control(...))))
+    share <- of()
+    expect_identical(of(core_budget = 2), 1L)
+    expect_identical(of(core_budget = 2, threads = 3), 3L)
+    expect_identical(of(), share)
+  }
+  skip_if(share == 1L, "one core")
+  expect_identical(unlist(par_lapply(1, function(i) {
+    unlist(regatta::par_lapply(1, function(j) as.integer(Sys.getenv("REGATTA_THREADS")), .on = 1))
+  }, .control = control(core_budget = 2))), 1L)
+})
+
+test_that("threads of the session are as many as cores are free, and give them back", {
+  skip_unless_locks_seen()
+  withr::local_preserve_seed()
+  local_budget()
+  withr::local_options(regatta.core_budget = 3)
+  with_cores <- regatta:::with_cores
+  take <- function(most) with_cores(most, NULL, function(n) list(n, Sys.getpid() %in% holders()))
+  expect_identical(take(2L), list(2L, TRUE))
+  expect_identical(take(8L), list(3L, TRUE))
+  expect_identical(with_cores(2L, NULL, function(n) take(8L)[[1L]]), 8L) # it has its cores
+  expect_false(Sys.getpid() %in% holders())
+  expect_error(with_cores(2L, NULL, function(n) stop("inside")), "inside")
+  expect_false(Sys.getpid() %in% holders())
+  end <- withr::local_tempfile()
+  handle <- hold_core(end, budgeted(core_budget = 3))
+  expect_identical(take(8L)[[1L]], 2L)
+  file.create(end)
+  par_value(handle)
+  wait_until(function() length(holders()) == 0L, what = "the end of the worker")
+  expect_identical(take(8L)[[1L]], 3L)
+  withr::local_options(regatta.core_budget = NULL)
+  expect_identical(take(8L), list(8L, FALSE))
+  withr::local_options(regatta.core_budget = "two")
+  expect_error(take(8L), "regatta.core_budget", class = "regatta_error_argument")
+})
+
+test_that("functions for HDF5 wait for a core of the session's budget", {
+  skip_unless_locks_seen()
+  skip_if_not(h5_available(), "built without libhdf5")
+  withr::local_preserve_seed()
+  local_budget()
+  path <- withr::local_tempfile(fileext = ".h5")
+  h5_write(matrix(1:40 + 0, 8), path, "x")
+  withr::local_options(regatta.core_budget = 1)
+  m <- h5_matrix(path, "x")
+  for (code in expression(h5_col_sums(m), m[2:3, ])) {
+    expected <- eval(code)
+    end <- withr::local_tempfile()
+    handle <- hold_core(end)
+    waiting <- parallel::mcparallel(eval(code), silent = TRUE)
+    wait_until(function() waiting$pid %in% waiters(), what = "a session that waits for a core")
+    file.create(end)
+    par_value(handle)
+    expect_identical(parallel::mccollect(waiting)[[1L]], expected)
+  }
+})
+
 test_that("nothing is left behind", {
   end_servers()
   expect_no_detritus(detritus)

@@ -1,0 +1,22 @@
+#include "budget-entry.h"
+
+#include <errno.h>
+#include <poll.h>
+
+#include "budget.h"
+
+SEXP ffi_budget_take(SEXP cores, SEXP most) {
+  int failed = rg_budget_join(Rf_asInteger(cores), 0);
+  if (failed) return Rf_ScalarInteger(-failed);
+  for (int got; (got = rg_budget_try()) <= 0;) {
+    if (got < 0) return Rf_ScalarInteger(-errno);
+    poll(NULL, 0, rg_budget_pause());
+    R_CheckUserInterrupt();
+  }
+  return Rf_ScalarInteger(rg_budget_more(Rf_asInteger(most)));
+}
+
+SEXP ffi_budget_leave(void) {
+  rg_budget_leave();
+  return R_NilValue;
+}
