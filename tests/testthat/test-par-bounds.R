@@ -54,6 +54,38 @@ test_that("a run ends soon after an error, a death, a limit and an interrupt", {
   }), most)
 })
 
+# Without a bell a session looks up after 0.2 s, and a worker has no look of its own at all. A quarter of so many are
+# soon heard of on the busiest machine.
+clock <- function() .Call(asNamespace("regatta")$ffi_clock)
+soon <- function(late) expect_lt(stats::quantile(late, 0.25)[[1L]], 0.1)
+
+test_that("a session hears soon of a value, and a worker soon of an element", {
+  # Of one element at a time, begun when the value before it is taken.
+  stream <- par_stream(1:21, function(i) {
+    begun <- .Call(asNamespace("regatta")$ffi_clock)
+    Sys.sleep(0.02)
+    c(begun, .Call(asNamespace("regatta")$ffi_clock))
+  }, ahead = 1, .control = two_workers(workers = 1L, batch = 1L))
+  times <- vapply(1:21, function(i) {
+    asked <- clock()
+    times <- par_next(stream)
+    c(begin = times[[1L]] - asked, end = clock() - times[[2L]])
+  }, c(begin = 0, end = 0))
+  soon(times["begin", ])
+  soon(times["end", ])
+
+  withr::local_preserve_seed()
+  cluster <- local_pool(1)
+  late <- vapply(1:21, function(i) {
+    given <- clock()
+    begun <- par_lapply(1, function(i) .Call(asNamespace("regatta")$ffi_clock), .on = cluster)[[1L]]
+    c(begin = begun - given, end = clock() - begun)
+  }, c(begin = 0, end = 0))
+  soon(late["begin", ])
+  soon(late["end", ])
+  end_servers()
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
