@@ -29,7 +29,7 @@ proc_line <- function(pid, file = "stat") {
   c(line, "")[[1L]]
 }
 
-# Children and theirs, by name.
+# Children and theirs: names by pid.
 outside_descendants <- function() {
   pids <- list.files("/proc", pattern = "^[0-9]+$")
   stat <- vapply(pids, proc_line, "")
@@ -42,16 +42,27 @@ outside_descendants <- function() {
     below <- more
   }
   found <- setdiff(below, as.character(Sys.getpid()))
-  unname(name[match(found, pids)])
+  stats::setNames(name[match(found, pids)], found)
+}
+
+# What processes have open, and what they have mapped of shared memory.
+outside_of_descendants <- function(pids) {
+  unlist(lapply(pids, function(pid) {
+    open <- Sys.readlink(list.files(file.path("/proc", pid, "fd"), full.names = TRUE))
+    lines <- tryCatch(suppressWarnings(readLines(file.path("/proc", pid, "maps"))), error = function(e) character())
+    mapped <- sum(grepl("/memfd:", lines, fixed = TRUE))
+    c(gsub("[0-9]+", "N", open[nzchar(open)]), rep("mapping", mapped))
+  }))
 }
 
 outside_held <- function() {
   gc()
   gc()
   fds <- detritus_fds()
+  processes <- outside_descendants()
   list(
     descriptors = sort(unname(sub("[0-9]+", "N", fds))), maps = outside_maps(), blocks = outside_blocks(),
-    processes = outside_descendants(), shm = sort(detritus_shm()), files = sort(detritus_temp())
+    processes = unname(processes), inside = outside_of_descendants(names(processes)), shm = sort(detritus_shm()), files = sort(detritus_temp())
   )
 }
 
@@ -68,6 +79,7 @@ outside_grown <- function(before, now = outside_held()) {
     },
     if (now$blocks > before$blocks) sprintf("%.0f bytes of shared memory", now$blocks - before$blocks),
     sprintf("process %s", more(before$processes, now$processes)),
+    sprintf("in a worker %s", more(before$inside, now$inside)),
     sprintf("shared memory object %s", setdiff(now$shm, before$shm)),
     sprintf("temporary file %s", setdiff(now$files, before$files))
   )
@@ -153,8 +165,20 @@ outside_verbs <- list(
       x + 0.5
     }
     environment(part) <- globalenv()
-    shm_map(shm_share(seq_len(40) + 0, min = 0), part, element = outside_job$element, end = end,
-      session = Sys.getpid(), .on = on, .control = control)
+    x <- shm_share(seq_len(40) + 0, min = 0)
+    shm_map(x, part, element = outside_job$element, end = end, session = Sys.getpid(), .on = on, .control = control)
+    both <- function(x, y, ...) part(x, ...) + y
+    environment(both) <- list2env(list(part = part), parent = globalenv())
+    shm_map2(x, x, both, element = outside_job$element, end = end, session = Sys.getpid(), .on = on, .control = control)
+  },
+  retries = function(end, on, control) {
+    control$retries <- 1L
+    par_lapply(1:6, outside_job$element, end = end, session = Sys.getpid(), .on = on, .control = control)
+  },
+  checkpoint = function(end, on, control) {
+    control$checkpoint <- tempfile("outside-")
+    on.exit(unlink(control$checkpoint, recursive = TRUE))
+    par_lapply(1:6, outside_job$element, end = end, session = Sys.getpid(), .on = on, .control = control)
   }
 )
 outside_all_verbs <- function() {
@@ -175,6 +199,11 @@ outside_h5 <- function(end, on, control) {
   m <- h5_fill(path, "m", c(200, 300), fill, chunk = c(100, 100), memory = 1e5, .on = on, .control = control)
   h5_stats(m, 1:2, c("sum", "var"), threads = 2)
   h5_stats(m, 1, "mean", groups = rep(1:3, 100), threads = 2)
+  h5_apply(m, 2, function(block) colSums(block), .on = on, .control = control)
+  h5_write(m[1:50, ], path, "part", chunk = c(50, 50))
+  kept <- h5_cache(m, budget = "1MB")
+  h5_col_sums(kept)
+  h5_cache_drop(kept)
 }
 
 # Not of `.on`: mclapply() is told the number of workers, and with one the session is the worker.
