@@ -18,28 +18,6 @@
 #define MAP_NORESERVE 0
 #endif
 
-static int64_t power_of_two_from(int64_t least) {
-  int64_t power = 1;
-  while (power < least) power *= 2;
-  return power;
-}
-
-static int64_t round_up(int64_t size) { return (size + 63) / 64 * 64; }
-
-static int64_t tasks_at(void) { return round_up((int64_t)sizeof(rg_control_shared)); }
-
-static int64_t capacity_for(int64_t elements) { return power_of_two_from(elements > 0 ? elements : 1); }
-
-static int64_t order_at(int64_t elements) { return tasks_at() + round_up(elements * (int64_t)sizeof(rg_task)); }
-
-static int64_t slots_at(int64_t elements) {
-  return order_at(elements) + round_up(capacity_for(elements) * (int64_t)sizeof(int64_t));
-}
-
-static int64_t slot_at(int64_t elements, int worker) {
-  return slots_at(elements) + worker * (int64_t)sizeof(rg_slot);
-}
-
 static int init_lock(pthread_mutex_t *lock) {
   pthread_mutexattr_t kind;
   pthread_mutexattr_init(&kind);
@@ -62,10 +40,10 @@ static rg_control *new_view(int64_t elements, int workers, int64_t batch) {
   rg_control *control = calloc(1, sizeof *control);
   if (!control) return NULL;
   control->elements = elements;
-  control->capacity = capacity_for(elements);
+  control->capacity = rg_control_capacity(elements);
   control->batch = batch;
   control->workers = workers;
-  control->size = slot_at(elements, workers);
+  control->size = rg_control_slot_at(elements, workers);
   return control;
 }
 
@@ -76,9 +54,9 @@ static int map_view(rg_control *control, int fd) {
                     MAP_SHARED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
   if (base == MAP_FAILED) return -1;
   control->shared = (rg_control_shared *)base;
-  control->tasks = (rg_task *)(base + tasks_at());
-  control->order = (int64_t *)(base + order_at(control->elements));
-  control->slots = (rg_slot *)(base + slots_at(control->elements));
+  control->tasks = (rg_task *)(base + rg_control_tasks_at());
+  control->order = (int64_t *)(base + rg_control_order_at(control->elements));
+  control->slots = (rg_slot *)(base + rg_control_slot_at(control->elements, 0));
   return 0;
 }
 
@@ -155,7 +133,7 @@ static int read_ended(int fd, const rg_control_shared *shared, int64_t *sum) {
   *sum = 0;
   for (int w = 0; w < shared->workers; w++) {
     int64_t ended;
-    const int64_t at = slot_at(shared->elements, w) + (int64_t)offsetof(rg_slot, ended);
+    const int64_t at = rg_control_slot_at(shared->elements, w) + (int64_t)offsetof(rg_slot, ended);
     if (rg_fd_pread_all(fd, &ended, sizeof ended, at) < 0) return -1;
     *sum += ended;
   }
@@ -178,7 +156,7 @@ int rg_control_read(int fd, rg_control_facts *facts) {
 }
 
 int rg_control_read_slot(int fd, const rg_control_facts *facts, int worker, rg_slot_facts *slot) {
-  const int64_t at = slot_at(facts->elements, worker);
+  const int64_t at = rg_control_slot_at(facts->elements, worker);
 #define READ(field) rg_fd_pread_all(fd, &slot->field, sizeof slot->field, at + (int64_t)offsetof(rg_slot, field))
   if (READ(pid) < 0 || READ(current) < 0 || READ(started) < 0 || READ(waiting) < 0) return -1;
 #undef READ

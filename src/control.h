@@ -90,12 +90,34 @@ typedef struct {
   char verb[RG_VERB_MAX]; /* the function that was called, NUL-terminated */
 } rg_control_shared;
 
+/* Where its parts begin, which follows from the numbers of elements and workers alone. */
+static inline int64_t rg_control_round_up(int64_t size) { return (size + 63) / 64 * 64; }
+
+/* A power of two >= elements. */
+static inline int64_t rg_control_capacity(int64_t elements) {
+  int64_t capacity = 1;
+  while (capacity < elements) capacity *= 2;
+  return capacity;
+}
+
+static inline int64_t rg_control_tasks_at(void) { return rg_control_round_up((int64_t)sizeof(rg_control_shared)); }
+
+static inline int64_t rg_control_order_at(int64_t elements) {
+  return rg_control_tasks_at() + rg_control_round_up(elements * (int64_t)sizeof(rg_task));
+}
+
+static inline int64_t rg_control_slot_at(int64_t elements, int64_t worker) {
+  return rg_control_order_at(elements) +
+         rg_control_round_up(rg_control_capacity(elements) * (int64_t)sizeof(int64_t)) +
+         worker * (int64_t)sizeof(rg_slot);
+}
+
 /* The block as one process has it: addresses and sizes are its own, out of reach of what others
    write. */
 typedef struct {
   int64_t size; /* of the whole mapping */
   int64_t elements;
-  int64_t capacity; /* of `order`, a power of two >= elements */
+  int64_t capacity; /* of `order` */
   int64_t batch;    /* fixed batch size, 0: grow with the measured time */
   int workers;
   rg_control_shared *shared;

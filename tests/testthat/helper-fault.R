@@ -208,6 +208,67 @@ fault_compile <- function(code, name, preload = FALSE, flags = character(),
   library
 }
 
+# The flag by which C code of a test includes headers of src/: what it overwrites has the places that the package gives
+# it. Skips the test where the sources are not.
+source_headers <- function() {
+  candidates <- file.path(c(Sys.getenv("REGATTA_SOURCE"), testthat::test_path("..", "..")), "src")
+  found <- candidates[file.exists(file.path(candidates, "control.h"))]
+  if (length(found) == 0L) testthat::skip("not in the tree of the sources")
+  paste0("-I", normalizePath(found[[1L]]))
+}
+
+# C code that finds shared mappings of the package by their label, and the control block of the run of so many workers,
+# to be compiled with source_headers().
+find_shared <- c(
+  "#include <stdio.h>",
+  "#include <string.h>",
+  "#include \"control.h\"",
+  "/* The mapping after `last`, NULL: the first; NULL: there is none. */",
+  "static void *next_shared(const char *label, void *last, size_t *size) {",
+  "  char line[512], rights[8];",
+  "  unsigned long from, to;",
+  "  void *found = NULL;",
+  "  FILE *maps = fopen(\"/proc/self/maps\", \"r\");",
+  "  while (!found && fgets(line, sizeof line, maps)) {",
+  "    if (sscanf(line, \"%lx-%lx %7s\", &from, &to, rights) != 3 || (void *)from <= last) continue;",
+  "    if (strcmp(rights, \"rw-s\") != 0 || !strstr(line, label)) continue;",
+  "    found = (void *)from;",
+  "    *size = to - from;",
+  "  }",
+  "  fclose(maps);",
+  "  return found;",
+  "}",
+  "static rg_control_shared *find_control(int workers) {",
+  "  size_t size;",
+  "  rg_control_shared *found = NULL;",
+  "  while ((found = next_shared(RG_CONTROL_LABEL, found, &size))) {",
+  "    if (found->layout && found->workers == workers &&",
+  "        size >= (size_t)rg_control_slot_at(found->elements, workers)) return found;",
+  "  }",
+  "  return NULL;",
+  "}",
+  "static int64_t *order_of(rg_control_shared *shared) {",
+  "  return (int64_t *)((char *)shared + rg_control_order_at(shared->elements));",
+  "}",
+  "static rg_slot *slot_of(rg_control_shared *shared, int worker) {",
+  "  return (rg_slot *)((char *)shared + rg_control_slot_at(shared->elements, worker));",
+  "}"
+)
+
+# Where members of a structure of a header of src/ stand in it, by the compiler.
+offsets_of <- function(header, structure, members) {
+  library <- fault_compile(c(
+    "#include <stddef.h>",
+    sprintf("#include \"%s\"", header),
+    "void offsets(int *at) {",
+    sprintf("  *at++ = (int)offsetof(%s, %s);", structure, members),
+    "}"
+  ), "offsets", flags = source_headers())
+  code <- dyn.load(library)
+  on.exit(dyn.unload(library), add = TRUE)
+  stats::setNames(.C(getNativeSymbolInfo("offsets", code), integer(length(members)))[[1L]], members)
+}
+
 # A function that returns the library which `compile(env)` makes, for all tests of a file: it is made
 # when it is first asked for, and goes when the file looks for what it has left behind.
 compiled_once <- function(compile) {

@@ -1,30 +1,15 @@
 detritus <- detritus_snapshot()
 
-# Writes where it should not: over the ring of the one worker of a run, its counters included. The
-# control block is the shared mapping of that name that begins with the number of workers and ends
-# with the ring; what may go with it is the end of the text before that.
+# Writes where it should not: over the ring of the one worker of a run, its counters included.
 damage <- compiled_once(function(env) {
   fault_compile(c(
-    "#include <stdint.h>",
-    "#include <stdio.h>",
-    "#include <stdlib.h>",
-    "#include <string.h>",
+    find_shared,
     "void damage(int *found) {",
-    "  char line[512];",
-    "  FILE *maps = fopen(\"/proc/self/maps\", \"r\");",
-    "  *found = 0;",
-    "  while (fgets(line, sizeof line, maps)) {",
-    "    unsigned long from, to;",
-    "    char rights[8];",
-    "    if (sscanf(line, \"%lx-%lx %7s\", &from, &to, rights) != 3) continue;",
-    "    if (strcmp(rights, \"rw-s\") != 0 || !strstr(line, \"regatta-run\")) continue;",
-    "    if (to - from <= (1 << 20) || *(int32_t *)from != 1) continue;",
-    "    memset((char *)to - (1 << 20) - 4096 - 128, 0xff, (1 << 20) + 4096 + 128);",
-    "    *found += 1;",
-    "  }",
-    "  fclose(maps);",
+    "  rg_control_shared *shared = find_control(1);",
+    "  *found = shared != NULL;",
+    "  if (shared) memset(&slot_of(shared, 0)->ring, 0xff, sizeof(rg_ring));",
     "}"
-  ), "damage", env = env)
+  ), "damage", flags = source_headers(), env = env)
 })
 
 test_that("a worker whose code has damaged its ring is given up, and the others' values arrive", {
@@ -46,34 +31,27 @@ test_that("a worker whose code has damaged its ring is given up, and the others'
 })
 
 # Writes over the bytes of a text where it stands in the shared memory of the run, and over the end of the
-# file of results, which is the first word of what the processes share about that.
+# file of results.
 scribble <- function(frame = parent.frame()) {
   fault_compile(c(
     "#define _GNU_SOURCE",
-    "#include <stdint.h>",
-    "#include <stdio.h>",
-    "#include <string.h>",
-    "static void each(const char *name, const char *text, int *found) {",
-    "  char line[512];",
-    "  FILE *maps = fopen(\"/proc/self/maps\", \"r\");",
-    "  while (fgets(line, sizeof line, maps)) {",
-    "    unsigned long from, to;",
-    "    char rights[8], *at;",
-    "    if (sscanf(line, \"%lx-%lx %7s\", &from, &to, rights) != 3) continue;",
-    "    if (strcmp(rights, \"rw-s\") != 0 || !strstr(line, name)) continue;",
-    "    if (!text) {",
-    "      *(int64_t *)from = 0;",
-    "      *found += 1;",
-    "    } else if ((at = memmem((char *)from, to - from, text, strlen(text)))) {",
-    "      memset(at, '#', strlen(text));",
-    "      *found += 1;",
-    "    }",
+    find_shared,
+    "#include \"arena.h\"",
+    "void write_over(char **text, int *found) {",
+    "  size_t size;",
+    "  for (char *at, *from = NULL; (from = next_shared(RG_CONTROL_LABEL, from, &size));) {",
+    "    if (!(at = memmem(from, size, text[0], strlen(text[0])))) continue;",
+    "    memset(at, '#', strlen(text[0]));",
+    "    *found += 1;",
     "  }",
-    "  fclose(maps);",
     "}",
-    "void write_over(char **text, int *found) { each(\"regatta-run\", text[0], found); }",
-    "void write_over_end(int *found) { each(\"regatta-spans\", NULL, found); }"
-  ), "scribble", env = frame)
+    "void write_over_end(int *found) {",
+    "  size_t size;",
+    "  for (rg_arena_shared *arena = NULL; (arena = next_shared(\"regatta-spans\", arena, &size)); *found += 1) {",
+    "    arena->end = 0;",
+    "  }",
+    "}"
+  ), "scribble", flags = source_headers(), env = frame)
 }
 
 test_that("a value that was overwritten before the session has read it is an error of its element", {

@@ -1,50 +1,35 @@
 detritus <- detritus_snapshot()
 
-# Code that writes to what the processes of a run share. The control block is the shared mapping without a
-# name that begins with the number of workers, which is two; the lock of its queue stands at 16.
+# Code that writes to what the processes of a run of two workers share.
 queue_code <- function(frame = parent.frame()) {
   fault_compile(c(
-    "#include <pthread.h>",
+    find_shared,
     "#include <signal.h>",
-    "#include <stdint.h>",
-    "#include <stdio.h>",
-    "#include <string.h>",
-    "#include <sys/types.h>",
-    "#include <unistd.h>",
-    "static char *find(void) {",
-    "  char line[512], *found = NULL;",
-    "  FILE *maps = fopen(\"/proc/self/maps\", \"r\");",
-    "  while (fgets(line, sizeof line, maps)) {",
-    "    unsigned long from, to;",
-    "    char rights[8];",
-    "    if (sscanf(line, \"%lx-%lx %7s\", &from, &to, rights) != 3) continue;",
-    "    if (strcmp(rights, \"rw-s\") != 0 || !strstr(line, \"regatta-run\")) continue;",
-    "    if (to - from <= (2 << 20) || *(int32_t *)from != 2) continue;",
-    "    found = (char *)from;",
-    "  }",
-    "  fclose(maps);",
-    "  return found;",
-    "}",
     "void stop_with_lock(char **file) {",
-    "  pthread_mutex_t *lock = (pthread_mutex_t *)(find() + 16);",
+    "  pthread_mutex_t *lock = &find_control(2)->lock;",
     "  pthread_mutex_lock(lock);",
     "  fclose(fopen(file[0], \"w\"));",
     "  raise(SIGSTOP);",
     "  pthread_mutex_unlock(lock);",
     "}",
-    # Where the numbers of elements wait, and those that a worker has claimed: see control.h.
-    "static size_t up(size_t n) { return (n + 63) / 64 * 64; }",
-    "void overwrite_number(int *elements, int *place, double *number, int *claimed) {",
-    "  size_t capacity = 1, slot = up(1065064);",
-    "  while (capacity < (size_t)*elements) capacity *= 2;",
-    "  char *order = find() + up(104) + up(32 * (size_t)*elements), *slots = order + up(8 * capacity);",
-    "  if (!*claimed) ((int64_t *)order)[*place] = (int64_t)*number;",
-    "  for (int w = 0; *claimed && w < 2; w++) {",
-    "    ((int64_t *)(slots + w * slot + 88))[*place] = (int64_t)*number;",
+    # In the queue, or in the claim of the worker that runs element 0. `before` is what stood there, and -1 if nobody
+    # will take it from there.
+    "void overwrite_number(int *place, double *number, int *claimed, double *before) {",
+    "  rg_control_shared *shared = find_control(2);",
+    "  int64_t *at = NULL;",
+    "  pthread_mutex_lock(&shared->lock);",
+    "  if (!*claimed && *place >= shared->head && *place < shared->tail) at = &order_of(shared)[*place];",
+    "  for (int w = 0; *claimed && w < shared->workers; w++) {",
+    "    rg_slot *slot = slot_of(shared, w);",
+    "    if (slot->current != 0 || *place < slot->claim_done || *place >= slot->claim_size) continue;",
+    "    at = &slot->claim[*place];",
     "  }",
+    "  *before = at ? (double)*at : -1;",
+    "  if (at) *at = (int64_t)*number;",
+    "  pthread_mutex_unlock(&shared->lock);",
     "}",
-    "void overwrite_lock(int *number) { *(int32_t *)(find() + 16) = *number; }"
-  ), "queue", env = frame)
+    "void overwrite_lock(int *number) { memcpy(&find_control(2)->lock, number, sizeof *number); }"
+  ), "queue", flags = source_headers(), env = frame)
 }
 
 # A session whose first element stops its worker while that has the lock, and whose second dies.
@@ -105,7 +90,8 @@ test_that("a session is interrupted, or goes on, whose worker was stopped with t
 test_that("a number that was overwritten costs neither its element nor another one the value", {
   skip_unless_linux()
   library <- queue_code()
-  # Numbers of the queue begin with 0. That of the third element is one that runs twice then.
+  # Numbers of the queue begin with 0, and each stands at the place of its number. That of the third element is one
+  # that runs twice then; the others are of no element.
   cases <- list(
     list(place = 11L, number = 2, claimed = 0L, batch = 1L), list(place = 11L, number = 1e9, claimed = 0L, batch = 1L),
     list(place = 11L, number = -5, claimed = 0L, batch = 1L), list(place = 3L, number = 2, claimed = 1L, batch = 4L),
@@ -115,21 +101,30 @@ test_that("a number that was overwritten costs neither its element nor another o
     dyn.load(library)
     lapply(cases, function(case) {
       written <- tempfile()
-      unclass(suppressWarnings(par_lapply(1:12, function(i) {
+      runs <- tempfile()
+      values <- unclass(suppressWarnings(par_lapply(1:12, function(i) {
+        cat(i, "\n", file = runs, append = TRUE)
         if (i == 1L) {
-          .C("overwrite_number", 12L, case$place, case$number, case$claimed)
-          file.create(written)
+          before <- .C("overwrite_number", case$place, case$number, case$claimed, 0)[[4L]]
+          writeLines(format(before), paste0(written, ".part"))
+          file.rename(paste0(written, ".part"), written)
         }
         while (!file.exists(written)) Sys.sleep(0.01)
         if (i == 3L) as.double(1:1e4) else i
       }, .control = par_control(
         workers = 2L, progress = FALSE, errors = "collect", dump = "no", batch = case$batch
       ))))
+      list(values = values, before = as.numeric(readLines(written)), runs = tabulate(scan(runs, quiet = TRUE), 12L))
     })
   }, list(library = library, cases = cases))$value
   right <- as.list(1:12)
   right[[3L]] <- as.double(1:1e4)
-  for (k in seq_along(cases)) expect_identical(got[[!!k]], right)
+  for (k in seq_along(cases)) {
+    case <- cases[[k]]
+    expect_identical(got[[!!k]]$before, as.numeric(case$place))
+    expect_identical(got[[!!k]]$runs, 1L + (1:12 == 3L & case$number == 2))
+    expect_identical(got[[!!k]]$values, right)
+  }
 })
 
 test_that("a lock that was overwritten is an error, whatever is written there, and the next run has another", {

@@ -270,38 +270,49 @@ test_that("sizes of stored strings that other code has overwritten are not belie
     #include <stdint.h>
     #include <stdio.h>
     #include <string.h>
-    /* Writes to all strings that are mapped privately here; how many there were. */
+    #include \"shm-bytes.h\"
+    /* Writes to all strings that are mapped privately here; how many there were, and what stood there. */
     SEXP smash(SEXP offset, SEXP value) {
       char line[512], kind[8];
       unsigned long start;
-      int count = 0;
+      SEXP found = PROTECT(Rf_allocVector(REALSXP, 2));
+      REAL(found)[0] = REAL(found)[1] = 0;
       FILE *maps = fopen(\"/proc/self/maps\", \"r\");
       while (maps && fgets(line, sizeof line, maps)) {
         if (!strstr(line, \"memfd:regatta\") || sscanf(line, \"%lx-%*x %7s\", &start, kind) != 2) continue;
-        if (strcmp(kind, \"rw-p\") != 0 || memcmp((char *)start, \"strings1\", 8) != 0) continue;
-        *(int64_t *)(start + (size_t)Rf_asReal(offset)) = (int64_t)Rf_asReal(value);
-        count++;
+        if (strcmp(kind, \"rw-p\") != 0 || ((rg_string_header *)start)->magic != RG_STRING_MAGIC) continue;
+        int64_t *at = (int64_t *)(start + (size_t)Rf_asReal(offset));
+        REAL(found)[0]++;
+        REAL(found)[1] = (double)*at;
+        *at = (int64_t)Rf_asReal(value);
       }
       if (maps) fclose(maps);
-      return Rf_ScalarInteger(count);
-    }", "smash")
-  got <- fault_run(function(library) {
+      UNPROTECT(1);
+      return found;
+    }", "smash", flags = source_headers())
+  at <- offsets_of("shm-bytes.h", "rg_string_header", c("length", "distinct", "text", "indexed"))
+  plain <- rep(sprintf("s%d", 1:1000), 100)
+  text <- sum(nchar(unique(plain)))
+  header <- at[["indexed"]] + 8 # where the numbers of the strings begin, 4 bytes each, and after them their ends
+  # Elements, distinct strings, bytes of text, numbered or not; a number; where a string ends.
+  cases <- list(
+    list(at = at[["length"]], before = 1e5, value = 1e12), list(at = at[["distinct"]], before = 1000, value = 1e12),
+    list(at = at[["text"]], before = text, value = 1e15), list(at = at[["indexed"]], before = 1, value = 0),
+    list(at = header, before = 2^32, value = 2^40 - 1), list(at = header + 4e5, before = 2, value = 1e15)
+  )
+  got <- fault_run(function(library, plain, cases) {
     dll <- dyn.load(library)
     smash <- function(offset, value) .Call(getNativeSymbolInfo("smash", dll), offset, value)
-    plain <- rep(sprintf("s%d", 1:1000), 100)
-    look <- function(offset, value) {
+    lapply(cases, function(case) {
       x <- shm_share(plain)
-      count <- smash(offset, value)
+      found <- smash(case$at, case$value)
       seen <- tryCatch(identical(x[seq_along(x)], plain), error = conditionMessage)
       rm(x)
       gc()
-      list(count, seen)
-    }
-    # Elements, distinct strings, bytes of text, numbered or not; a number; where a string ends.
-    lapply(list(c(8, 1e12), c(16, 1e12), c(24, 1e15), c(32, 0), c(40, 2^40 - 1), c(40 + 4e5, 1e15)),
-      function(w) look(w[[1L]], w[[2L]]))
-  }, list(library))$value
-  expect_identical(vapply(got, function(g) g[[1L]], 0L), rep(1L, 6L))
+      list(found, seen)
+    })
+  }, list(library, plain, cases))$value
+  for (k in seq_along(cases)) expect_identical(got[[!!k]][[1L]], c(1, cases[[k]]$before))
   for (g in got[1:4]) expect_true(g[[2L]])
   for (g in got[5:6]) expect_match(g[[2L]], "is damaged")
 })

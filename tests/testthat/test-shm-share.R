@@ -221,18 +221,23 @@ test_that("damaged, forged and stale handles are errors that say so", {
   bytes <- with_shm_handles(serialize(x, NULL))
   at <- grepRaw("RGHR", bytes, fixed = TRUE)
   expect_length(at, 1L)
-  change <- function(offset, value) {
+  # Numbers have their lowest byte first.
+  members <- offsets_of("shm-bytes.h", "rg_handle", c("form", "type", "length", "offset", "size", "live", "key.tag"))
+  change <- function(member, value, byte = 0L) {
     damaged <- bytes
-    damaged[at + offset] <- if (is.null(value)) xor(bytes[at + offset], as.raw(1L)) else as.raw(value)
+    k <- at + members[[member]] + byte
+    damaged[k] <- if (is.null(value)) xor(bytes[k], as.raw(1L)) else as.raw(value)
+    expect_false(identical(damaged, bytes))
     damaged
   }
-  expect_error(unserialize(change(0, 0)), "no form")
-  expect_error(unserialize(change(4, 99)), "damaged")
-  expect_error(unserialize(change(8 + 4, 7)), "damaged") # the length
-  expect_error(unserialize(change(16 + 5, 7)), "damaged") # the offset
-  expect_error(unserialize(change(24, 1)), NA) # within the page that is there
-  expect_error(unserialize(change(32, 99)), "no kind 99")
-  expect_error(unserialize(change(40 + 32, NULL)), "forged|gone|fit") # the tag
+  expect_identical(readBin(bytes[at + members[["length"]] + 0:3], "integer", endian = "little"), 100000L)
+  expect_error(unserialize(change("form", 0)), "no form")
+  expect_error(unserialize(change("type", 99)), "damaged")
+  expect_error(unserialize(change("length", 7, 4L)), "damaged")
+  expect_error(unserialize(change("offset", 7, 5L)), "damaged")
+  expect_error(unserialize(change("size", 1)), NA) # within the page that is there
+  expect_error(unserialize(change("live", 99)), "no kind 99")
+  expect_error(unserialize(change("key.tag", NULL)), "forged|gone|fit")
   expect_error(unserialize(bytes[seq_len(length(bytes) - 20L)]))
   rm(x)
   gc()
