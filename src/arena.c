@@ -7,9 +7,25 @@
 #include <unistd.h>
 
 #include "sys-fd.h"
+#include "sys-layout.h"
 #include "sys-map.h"
 #include "sys-memory.h"
 #include "sys-random.h"
+
+RG_LAYOUT_SIZE(rg_span, 16);
+RG_LAYOUT(rg_span, offset, 0, 8);
+RG_LAYOUT(rg_span, size, 8, 8);
+
+RG_LAYOUT_SIZE(rg_free_entry, 24);
+RG_LAYOUT(rg_free_entry, state, 0, 4);
+RG_LAYOUT(rg_free_entry, sum, 4, 4);
+RG_LAYOUT(rg_free_entry, span, 8, 16);
+
+RG_LAYOUT_SIZE(rg_arena_shared, 24600);
+RG_LAYOUT(rg_arena_shared, end, 0, 8);
+RG_LAYOUT(rg_arena_shared, used, 8, 8);
+RG_LAYOUT(rg_arena_shared, warm, 16, 8);
+RG_LAYOUT(rg_arena_shared, free, 24, 24576);
 
 int64_t rg_arena_page(void) {
   static int64_t page = 0;

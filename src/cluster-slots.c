@@ -5,7 +5,17 @@
 
 #include "shm-array.h"
 #include "sys-clock.h"
+#include "sys-layout.h"
 #include "sys-process.h"
+
+RG_LAYOUT_SIZE(rg_cluster_slot, 56);
+RG_LAYOUT(rg_cluster_slot, current, 0, 8);
+RG_LAYOUT(rg_cluster_slot, try, 8, 8);
+RG_LAYOUT(rg_cluster_slot, last, 16, 8);
+RG_LAYOUT(rg_cluster_slot, cancel, 24, 8);
+RG_LAYOUT(rg_cluster_slot, started, 32, 8);
+RG_LAYOUT(rg_cluster_slot, cpu_started, 40, 8);
+RG_LAYOUT(rg_cluster_slot, signalled, 48, 8);
 
 rg_cluster_slot *rg_cluster_slots_borrow(SEXP slots, int worker) {
   return (rg_cluster_slot *)rg_shm_array_data(slots, sizeof(rg_cluster_slot) * (size_t)(worker + 1)) +

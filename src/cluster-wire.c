@@ -21,8 +21,19 @@
 #include "call-r.h"
 #include "sys-clock.h"
 #include "sys-fd.h"
+#include "sys-layout.h"
 #include "sys-process.h"
 #include "sys-socket.h"
+
+RG_LAYOUT_SIZE(rg_cluster_frame, 96);
+RG_LAYOUT(rg_cluster_frame, magic, 0, 4);
+RG_LAYOUT(rg_cluster_frame, type, 4, 4);
+RG_LAYOUT(rg_cluster_frame, kind, 8, 4);
+RG_LAYOUT(rg_cluster_frame, tries, 12, 4);
+RG_LAYOUT(rg_cluster_frame, index, 16, 8);
+RG_LAYOUT(rg_cluster_frame, times, 24, 16);
+RG_LAYOUT(rg_cluster_frame, size, 40, 8);
+RG_LAYOUT(rg_cluster_frame, token, 48, 48);
 
 #ifndef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cluster-bytes.h"
+
 /*
  * The socket of a node, under the connection that R has for it. Nothing here waits for the other end:
  * what a node has sent is gathered piece by piece, and what cannot be sent at once is kept, so that a
@@ -17,15 +19,6 @@
  * Two kinds of messages come from a node: what parallel serialises, and frames, each an
  * rg_cluster_frame followed by its payload.
  */
-enum { RG_CLUSTER_TOKEN = 48, RG_CLUSTER_MAGIC = 0x31465252 }; /* "RRF1": no serialisation begins so */
-
-typedef struct {
-  uint32_t magic;
-  int32_t type, kind, tries; /* of rg_record */
-  double index, times[2];
-  uint64_t size; /* of the payload */
-  char token[RG_CLUSTER_TOKEN];
-} rg_cluster_frame;
 
 /* Sends all of it, waiting as long as that takes; -1 with errno if the other end has gone. */
 int rg_cluster_wire_send_all(int fd, const void *data, size_t size);

@@ -10,6 +10,64 @@
 
 #include "sys-clock.h"
 #include "sys-fd.h"
+#include "sys-layout.h"
+
+/* The lock is the system's, and as large as that makes it: 40 bytes on x86-64. */
+#define LOCK sizeof(pthread_mutex_t)
+RG_LAYOUT_SIZE(rg_control_shared, 16 + LOCK + 104);
+RG_LAYOUT(rg_control_shared, active, 0, 4);
+RG_LAYOUT(rg_control_shared, rung, 4, 4);
+RG_LAYOUT(rg_control_shared, parent_asleep, 8, 4);
+RG_LAYOUT(rg_control_shared, over, 12, 4);
+RG_LAYOUT(rg_control_shared, lock, 16, LOCK);
+RG_LAYOUT(rg_control_shared, journal, 16 + LOCK, 24);
+RG_LAYOUT(rg_control_shared, head, 16 + LOCK + 24, 8);
+RG_LAYOUT(rg_control_shared, tail, 16 + LOCK + 32, 8);
+RG_LAYOUT(rg_control_shared, layout, 16 + LOCK + 40, 8);
+RG_LAYOUT(rg_control_shared, elements, 16 + LOCK + 48, 8);
+RG_LAYOUT(rg_control_shared, since, 16 + LOCK + 56, 8);
+RG_LAYOUT(rg_control_shared, workers, 16 + LOCK + 64, 4);
+RG_LAYOUT(rg_control_shared, owner, 16 + LOCK + 68, 4);
+RG_LAYOUT(rg_control_shared, verb, 16 + LOCK + 72, 32);
+#undef LOCK
+
+RG_LAYOUT_SIZE(rg_journal, 24);
+RG_LAYOUT(rg_journal, armed, 0, 4);
+RG_LAYOUT(rg_journal, worker, 4, 4);
+RG_LAYOUT(rg_journal, claim_size, 8, 4);
+RG_LAYOUT(rg_journal, claim_done, 12, 4);
+RG_LAYOUT(rg_journal, head, 16, 8);
+
+RG_LAYOUT_SIZE(rg_task, 40);
+RG_LAYOUT(rg_task, start, 0, 8);
+RG_LAYOUT(rg_task, end, 8, 8);
+RG_LAYOUT(rg_task, bytes, 16, 8);
+RG_LAYOUT(rg_task, worker, 24, 4);
+RG_LAYOUT(rg_task, tries, 28, 4);
+RG_LAYOUT(rg_task, cpu, 32, 4);
+RG_LAYOUT(rg_task, peak, 36, 4);
+
+RG_LAYOUT_SIZE(rg_slot, 1065152);
+RG_LAYOUT(rg_slot, current, 0, 8);
+RG_LAYOUT(rg_slot, begun, 8, 8);
+RG_LAYOUT(rg_slot, ended, 16, 8);
+RG_LAYOUT(rg_slot, started, 24, 8);
+RG_LAYOUT(rg_slot, cpu_started, 32, 8);
+RG_LAYOUT(rg_slot, peak, 40, 8);
+RG_LAYOUT(rg_slot, cancel, 48, 8);
+RG_LAYOUT(rg_slot, ended_by, 56, 4);
+RG_LAYOUT(rg_slot, held, 60, 4);
+RG_LAYOUT(rg_slot, waiting, 64, 4);
+RG_LAYOUT(rg_slot, damaged, 68, 4);
+RG_LAYOUT(rg_slot, left, 72, 4);
+RG_LAYOUT(rg_slot, draining, 76, 8);
+RG_LAYOUT(rg_slot, drained, 88, 16);
+RG_LAYOUT(rg_slot, pid, 104, 4);
+RG_LAYOUT(rg_slot, claim_size, 108, 4);
+RG_LAYOUT(rg_slot, claim_done, 112, 4);
+RG_LAYOUT(rg_slot, claim, 120, 8192);
+RG_LAYOUT(rg_slot, crash, 8312, 8192);
+RG_LAYOUT(rg_slot, ring, 16504, 1048592);
 
 #ifndef MAP_ANONYMOUS
 #define MAP_ANONYMOUS MAP_ANON

@@ -12,9 +12,6 @@
 #include "string-encoding.h"
 #include "sys-fd.h"
 
-/* Vectors up to this many bytes are copied as they are; larger ones are serialised. */
-enum { PLAIN_MAX = 16384 };
-
 static void append(rg_buffer *out, const void *bytes, size_t size) {
   if (rg_buffer_append(out, bytes, size) < 0) {
     Rf_error("cannot allocate %.0f bytes to encode a result", (double)out->size + (double)size);
@@ -32,10 +29,10 @@ static int is_bare(SEXP x) {
 
 static int encode_atomic(SEXP x, rg_buffer *out) {
   size_t unit = rg_shm_vector_unit(TYPEOF(x));
-  if (unit == 0 || (size_t)XLENGTH(x) > PLAIN_MAX / unit || !is_bare(x)) return 0;
+  if (unit == 0 || (size_t)XLENGTH(x) > RG_ENCODE_PLAIN_MAX / unit || !is_bare(x)) return 0;
   size_t size = (size_t)XLENGTH(x) * unit;
   int64_t length = XLENGTH(x);
-  append_byte(out, 'A');
+  append_byte(out, RG_ENCODE_ATOMIC);
   append_byte(out, (char)TYPEOF(x));
   append(out, &length, sizeof length);
   append(out, DATAPTR_RO(x), size);
@@ -45,10 +42,10 @@ static int encode_atomic(SEXP x, rg_buffer *out) {
 static int encode_strings(SEXP x, rg_buffer *out) {
   int64_t length = XLENGTH(x), total = 0;
   const rg_native native = rg_string_native();
-  if (length > PLAIN_MAX / 8 || !rg_string_have_codes(x, native)) return 0;
+  if (length > RG_ENCODE_PLAIN_MAX / 8 || !rg_string_have_codes(x, native)) return 0;
   for (int64_t i = 0; i < length; i++) total += LENGTH(STRING_ELT(x, i));
-  if (total > PLAIN_MAX || !is_bare(x)) return 0;
-  append_byte(out, 'C');
+  if (total > RG_ENCODE_PLAIN_MAX || !is_bare(x)) return 0;
+  append_byte(out, RG_ENCODE_STRINGS);
   append(out, &length, sizeof length);
   for (int64_t i = 0; i < length; i++) {
     SEXP string = STRING_ELT(x, i);
@@ -158,11 +155,11 @@ SEXP ffi_encode_without_foreign(SEXP condition) { return rg_encode_without_forei
 
 int rg_encode(SEXP value, rg_arena *arena, int64_t share_from, rg_buffer *out) {
   if (value == R_NilValue) {
-    append_byte(out, 'N');
+    append_byte(out, RG_ENCODE_NULL);
   } else if (!(TYPEOF(value) == STRSXP ? encode_strings(value, out)
                                        : encode_atomic(value, out))) {
     encode_call call = {.value = value, .arena = arena, .share_from = share_from, .out = out};
-    append_byte(out, 'S');
+    append_byte(out, RG_ENCODE_SERIALISED);
     rg_shm_view_begin(arena, RG_COPY_NONE);
     writing = 1;
     R_UnwindProtect(serialize_value, &call, stop_writing, NULL, NULL);
@@ -263,13 +260,13 @@ static SEXP unserialize_value(void *data) {
 SEXP rg_decode(const void *bytes, size_t size, rg_arena *arena, rg_copy copy) {
   reader in = {bytes, (const char *)bytes + size, 0};
   switch (take_byte(&in)) {
-  case 'N':
+  case RG_ENCODE_NULL:
     return R_NilValue;
-  case 'A':
+  case RG_ENCODE_ATOMIC:
     return decode_atomic(&in);
-  case 'C':
+  case RG_ENCODE_STRINGS:
     return decode_strings(&in);
-  case 'S':
+  case RG_ENCODE_SERIALISED:
     rg_shm_view_begin(arena, copy);
     return rg_encode_own_tables(R_UnwindProtect(unserialize_value, &in, leave_context, NULL, NULL));
   default:

@@ -5,20 +5,13 @@
 
 #include "arena.h"
 #include "buffer.h"
+#include "encode-bytes.h"
 #include "shm-view.h"
 #include "sys-map.h"
 
 /*
- * Values as bytes. The first byte says which form follows:
- *
- *   'N'  NULL
- *   'A'  atomic vector without attributes: type (1 byte), length (int64), elements
- *   'C'  character vector without attributes: length (int64), then for each string its
- *        length (int32, -1 for NA), its encoding (1 byte) and its bytes
- *   'S'  R's own serialisation (version 3, native binary), in which every large vector of
- *        a shareable type stands as a handle into the arena
- *
- * The first three are only for what one memory copy settles; they make an empty task
+ * Values as bytes, in the forms of encode-bytes.h. All but that of R's serialisation are only for what one memory copy
+ * settles; they make an empty task
  * cheap, since R's serialisation allocates a table of 9 KB on every call.
  */
 

@@ -13,7 +13,12 @@
 #include "queue.h"
 #include "sys-clock.h"
 #include "sys-fd.h"
+#include "sys-layout.h"
 #include "sys-memory.h"
+
+RG_LAYOUT_SIZE(rg_stored, 24);
+RG_LAYOUT(rg_stored, span, 0, 16);
+RG_LAYOUT(rg_stored, size, 16, 8);
 
 /* The parent's side: sleeping until there is news from the workers and turning it into the
    driver's events. */

@@ -8,18 +8,13 @@
 #include "arena.h"
 #include "buffer.h"
 #include "control.h"
+#include "fork-bytes.h"
 #include "shm-view.h"
 #include "sys-fd.h"
 #include "sys-process.h"
 
 /* A pool of forked workers, as its parent sees it. A slot is a place for a worker: when
    the worker dies, another may be forked into the same slot. */
-
-/* The payload of a record that is RG_RECORD_STORED. */
-typedef struct {
-  rg_span span;
-  int64_t size;
-} rg_stored;
 
 /* What becomes of a worker's output stream. */
 typedef enum { RG_STREAM_DROP = 0, RG_STREAM_SEND } rg_stream_mode;

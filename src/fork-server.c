@@ -11,9 +11,37 @@
 #include "sys-clock.h"
 #include "sys-fd.h"
 #include "sys-interrupt.h"
+#include "sys-layout.h"
 #include "sys-message.h"
 #include "sys-random.h"
 #include "sys-spawn.h"
+
+RG_LAYOUT_SIZE(rg_server_request, 16);
+RG_LAYOUT(rg_server_request, verb, 0, 4);
+RG_LAYOUT(rg_server_request, pid, 4, 4);
+RG_LAYOUT(rg_server_request, tag, 8, 8);
+
+RG_LAYOUT_SIZE(rg_server_reply, 32);
+RG_LAYOUT(rg_server_reply, pid, 0, 4);
+RG_LAYOUT(rg_server_reply, error, 4, 4);
+RG_LAYOUT(rg_server_reply, ended, 8, 4);
+RG_LAYOUT(rg_server_reply, end, 16, 16);
+
+RG_LAYOUT_SIZE(rg_member_message, 80);
+RG_LAYOUT(rg_member_message, verb, 0, 4);
+RG_LAYOUT(rg_member_message, place, 4, 4);
+RG_LAYOUT(rg_member_message, size, 8, 8);
+RG_LAYOUT(rg_member_message, elements, 16, 8);
+RG_LAYOUT(rg_member_message, batch, 24, 8);
+RG_LAYOUT(rg_member_message, share_from, 32, 8);
+RG_LAYOUT(rg_member_message, limit, 40, 8);
+RG_LAYOUT(rg_member_message, workers, 48, 4);
+RG_LAYOUT(rg_member_message, wants_cpu, 52, 4);
+RG_LAYOUT(rg_member_message, cores, 56, 4);
+RG_LAYOUT(rg_member_message, low, 60, 4);
+RG_LAYOUT(rg_member_message, files, 64, 4);
+RG_LAYOUT(rg_member_message, owner, 68, 4);
+RG_LAYOUT(rg_member_message, arena_tag, 72, 8);
 
 /* The session's side of fork servers and of the workers that stand ready. Whatever waits for them listens
    to Ctrl-C (sys-interrupt.h): who does not answer then is given up. */

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "fork-bytes.h"
 #include "fork-pool.h"
 #include "sys-process.h"
 
@@ -21,44 +22,6 @@
  * sends signals, is nobody else's. The session's end closes all lines and, where the system can tell,
  * sends the server a signal; the server's end sends one to its workers.
  */
-
-typedef enum { RG_SERVER_FORK = 1, RG_SERVER_COLLECT } rg_server_verb;
-
-typedef struct {
-  int32_t verb;
-  int32_t pid;   /* to collect */
-  uint64_t tag;  /* part of the mark of what is forked, whose line comes with the request */
-} rg_server_request;
-
-typedef struct {
-  int32_t pid;   /* forked; 0: nothing was */
-  int32_t error; /* why */
-  int32_t ended; /* it has, and is collected: */
-  rg_process_end end;
-} rg_server_reply;
-
-typedef enum { RG_MEMBER_RUN = 1, RG_MEMBER_CALL } rg_member_verb;
-
-/* A message to a worker. The bytes of a call follow; with a run come the descriptors of rg_run_file, as
-   far as `files` has their bits, in this order. */
-typedef struct {
-  int32_t verb;
-  int32_t place; /* the worker's slot */
-  int64_t size;  /* bytes that follow, or are in the file of the code */
-  int64_t elements, batch, share_from, limit;
-  int32_t workers, wants_cpu;
-  int32_t cores, low; /* rg_pool */
-  uint32_t files;
-  int32_t owner;
-  uint64_t arena_tag;
-} rg_member_message;
-
-typedef enum {
-  RG_RUN_CONTROL = 0, RG_RUN_CODE, RG_RUN_DOORBELL, RG_RUN_WAKE, RG_RUN_ARENA, RG_RUN_SPANS,
-  RG_RUN_STDOUT, RG_RUN_STDERR, /* write ends */
-  RG_RUN_STDOUT_READER, RG_RUN_STDERR_READER,
-  RG_RUN_FILES
-} rg_run_file;
 
 /* Of a worker that is a program of its own: it has not said yet that it is ready; its line has ended instead. */
 typedef enum { RG_MEMBER_STARTED = 0, RG_MEMBER_STARTING, RG_MEMBER_FAILED } rg_member_start;

@@ -4,7 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sys-layout.h"
 #include "sys-socket.h"
+
+RG_LAYOUT_SIZE(rg_frame_header, 16);
+RG_LAYOUT(rg_frame_header, magic, 0, 4);
+RG_LAYOUT(rg_frame_header, type, 4, 1);
+RG_LAYOUT(rg_frame_header, unused, 5, 3);
+RG_LAYOUT(rg_frame_header, length, 8, 8);
 
 static const uint8_t magic[4] = {'r', 'g', 'f', '1'};
 

@@ -1,5 +1,6 @@
 #include "h5-pack.hpp"
 
+#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -28,6 +29,9 @@ struct Header {
   std::uint8_t gaps;    /* with a bit for each element; zeros are not stored */
 };
 static_assert(sizeof(Header) == 16, "vectors follow");
+static_assert(offsetof(Header, base) == 0 && offsetof(Header, stored) == 8 && offsetof(Header, raw) == 12 &&
+                  offsetof(Header, width) == 13 && offsetof(Header, whole) == 14 && offsetof(Header, gaps) == 15,
+              "processes share them");
 
 std::size_t bitmap_bytes(std::size_t count) { return (count + 127) / 128 * 16; }
 std::size_t packed_bytes(std::size_t count, unsigned width) {

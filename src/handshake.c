@@ -4,7 +4,22 @@
 #include <string.h>
 
 #include "frame.h"
+#include "sys-layout.h"
 #include "sys-socket.h"
+
+RG_LAYOUT_SIZE(rg_handshake_challenge, 40);
+RG_LAYOUT(rg_handshake_challenge, magic, 0, 8);
+RG_LAYOUT(rg_handshake_challenge, nonce, 8, 32);
+
+RG_LAYOUT_SIZE(rg_handshake_response, 80);
+RG_LAYOUT(rg_handshake_response, magic, 0, 8);
+RG_LAYOUT(rg_handshake_response, number, 8, 8);
+RG_LAYOUT(rg_handshake_response, nonce, 16, 32);
+RG_LAYOUT(rg_handshake_response, proof, 48, 32);
+
+RG_LAYOUT_SIZE(rg_handshake_verdict, 40);
+RG_LAYOUT(rg_handshake_verdict, magic, 0, 8);
+RG_LAYOUT(rg_handshake_verdict, proof, 8, 32);
 
 static const uint8_t magic_challenge[8] = "rgchal1", magic_response[8] = "rgnode1",
                      magic_verdict[8] = "rgsess1";

@@ -16,8 +16,13 @@
 
 #include "sys-clock.h"
 #include "sys-fd.h"
+#include "sys-layout.h"
 #include "sys-process.h"
 #include "sys-socket.h"
+
+RG_LAYOUT_SIZE(rg_link_beat, 16);
+RG_LAYOUT(rg_link_beat, cpu_ns, 0, 8);
+RG_LAYOUT(rg_link_beat, memory, 8, 8);
 
 typedef struct message {
   struct message *next;

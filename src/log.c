@@ -15,6 +15,18 @@
 
 #include "checksum.h"
 #include "sys-fd.h"
+#include "sys-layout.h"
+
+RG_LAYOUT_SIZE(rg_log_header, 64);
+RG_LAYOUT(rg_log_header, mark, 0, 8);
+RG_LAYOUT(rg_log_header, offset, 8, 8);
+RG_LAYOUT(rg_log_header, size, 16, 8);
+RG_LAYOUT(rg_log_header, key, 24, 16);
+RG_LAYOUT(rg_log_header, index, 40, 8);
+RG_LAYOUT(rg_log_header, type, 48, 4);
+RG_LAYOUT(rg_log_header, payload_sum, 52, 4);
+RG_LAYOUT(rg_log_header, header_sum, 56, 4);
+RG_LAYOUT(rg_log_header, unused, 60, 4);
 
 struct rg_log {
   int fd, lock, may_write;

@@ -12,9 +12,25 @@
 #include <unistd.h>
 
 #include "sys-fd.h"
+#include "sys-layout.h"
 #include "sys-map.h"
 #include "sys-memory.h"
 #include "sys-random.h"
+
+RG_LAYOUT_SIZE(rg_region_key, 56);
+RG_LAYOUT(rg_region_key, pid, 0, 8);
+RG_LAYOUT(rg_region_key, fd, 8, 8);
+RG_LAYOUT(rg_region_key, device, 16, 8);
+RG_LAYOUT(rg_region_key, inode, 24, 8);
+RG_LAYOUT(rg_region_key, tag, 32, 8);
+RG_LAYOUT(rg_region_key, host, 40, 8);
+RG_LAYOUT(rg_region_key, size, 48, 8);
+
+RG_LAYOUT_SIZE(rg_region_header, 32);
+RG_LAYOUT(rg_region_header, magic, 0, 8);
+RG_LAYOUT(rg_region_header, tag, 8, 8);
+RG_LAYOUT(rg_region_header, size, 16, 8);
+RG_LAYOUT(rg_region_header, frozen, 24, 8);
 
 static rg_region *regions;
 static int64_t bytes;

@@ -4,6 +4,24 @@
 #include <string.h>
 
 #include "checksum.h"
+#include "sys-layout.h"
+
+RG_LAYOUT_SIZE(rg_ring, 1048592);
+RG_LAYOUT(rg_ring, head, 0, 8);
+RG_LAYOUT(rg_ring, tail, 8, 8);
+RG_LAYOUT(rg_ring, bytes, 16, 1048576);
+
+RG_LAYOUT_SIZE(rg_record, 32);
+RG_LAYOUT(rg_record, size, 0, 4);
+RG_LAYOUT(rg_record, type, 4, 1);
+RG_LAYOUT(rg_record, flags, 5, 1);
+RG_LAYOUT(rg_record, kind, 6, 1);
+RG_LAYOUT(rg_record, unused, 7, 1);
+RG_LAYOUT(rg_record, element, 8, 8);
+RG_LAYOUT(rg_record, tries, 16, 4);
+RG_LAYOUT(rg_record, payload, 20, 4);
+RG_LAYOUT(rg_record, header_sum, 24, 4);
+RG_LAYOUT(rg_record, payload_sum, 28, 4);
 
 static uint32_t padded(uint32_t payload) {
   return (uint32_t)(sizeof(rg_record) + payload + 7) & ~7u;

@@ -42,4 +42,29 @@ typedef struct {
   int64_t indexed;
 } rg_string_header;
 
+/* Where the parts of stored strings begin, each after the one before it at a multiple of 8 bytes:
+ *
+ *   header
+ *   numbers    uint32 for each element: the number of its string; left out if `indexed` is 0,
+ *              and element i then is string i
+ *   ends       uint64 for each distinct string: where it ends in the text
+ *   encodings  1 byte for each: see string-encoding.h
+ *   text
+ */
+typedef struct {
+  int64_t numbers, ends, encodings, text, size; /* the last: of all together */
+} rg_string_layout;
+
+static inline int64_t rg_string_padded(int64_t size) { return (size + 7) / 8 * 8; }
+
+static inline rg_string_layout rg_string_layout_of(const rg_string_header *header) {
+  rg_string_layout at;
+  at.numbers = (int64_t)sizeof *header;
+  at.ends = at.numbers + (header->indexed ? rg_string_padded(4 * header->length) : 0);
+  at.encodings = at.ends + 8 * header->distinct;
+  at.text = at.encodings + rg_string_padded(header->distinct);
+  at.size = at.text + header->text;
+  return at;
+}
+
 #endif

@@ -8,37 +8,19 @@
 #include "shm-view.h"
 #include "string-encoding.h"
 #include "string-index.h"
+#include "sys-layout.h"
 #include "sys-memory.h"
 
-/*
- * In shared memory, each part after the one before it, at a multiple of 8 bytes:
- *
- *   header
- *   numbers    uint32 for each element: the number of its string; left out if `indexed` is 0,
- *              and element i then is string i
- *   ends       uint64 for each distinct string: where it ends in the text
- *   encodings  1 byte for each: see src/string-encoding.h
- *   text
- */
+RG_LAYOUT_SIZE(rg_string_header, 40);
+RG_LAYOUT(rg_string_header, magic, 0, 8);
+RG_LAYOUT(rg_string_header, length, 8, 8);
+RG_LAYOUT(rg_string_header, distinct, 16, 8);
+RG_LAYOUT(rg_string_header, text, 24, 8);
+RG_LAYOUT(rg_string_header, indexed, 32, 8);
+
 enum { PARTS = 5 };
 
 static R_altrep_class_t class_string;
-
-static int64_t padded(int64_t size) { return (size + 7) / 8 * 8; }
-
-typedef struct {
-  int64_t numbers, ends, encodings, text, size; /* offsets, and all together */
-} layout;
-
-static layout layout_of(const rg_string_header *header) {
-  layout at;
-  at.numbers = (int64_t)sizeof *header;
-  at.ends = at.numbers + (header->indexed ? padded(4 * header->length) : 0);
-  at.encodings = at.ends + 8 * header->distinct;
-  at.text = at.encodings + padded(header->distinct);
-  at.size = at.text + header->text;
-  return at;
-}
 
 /* Storing. */
 
@@ -108,8 +90,8 @@ static void pack_text(packing *pack, const SEXP *strings, rg_string_header *head
                       rg_piece pieces[PARTS]) {
   int64_t d = header->distinct;
   uint64_t *ends = pack->ends = allocate(8 * d + 8);
-  unsigned char *encodings = pack->encodings = allocate(padded(d) + 8);
-  memset(encodings + d, 0, (size_t)(padded(d) - d));
+  unsigned char *encodings = pack->encodings = allocate(rg_string_padded(d) + 8);
+  memset(encodings + d, 0, (size_t)(rg_string_padded(d) - d));
   uint64_t total = 0;
   const rg_native native = rg_string_native();
   for (int64_t k = 0; k < d; k++) {
@@ -126,7 +108,7 @@ static void pack_text(packing *pack, const SEXP *strings, rg_string_header *head
   }
   header->text = (int64_t)total;
   pieces[2] = (rg_piece){ends, 8 * d};
-  pieces[3] = (rg_piece){encodings, padded(d)};
+  pieces[3] = (rg_piece){encodings, rg_string_padded(d)};
   pieces[4] = (rg_piece){text, (int64_t)total};
 }
 
@@ -155,7 +137,7 @@ SEXP rg_shm_string_store(SEXP x, SEXP (*store)(SEXP x, const rg_piece *pieces, i
   rg_piece pieces[PARTS];
   pack_text(pack, strings, &header, pieces);
   pieces[0] = (rg_piece){&header, sizeof header};
-  pieces[1] = (rg_piece){pack->numbers, header.indexed ? padded(4 * n) : 0};
+  pieces[1] = (rg_piece){pack->numbers, header.indexed ? rg_string_padded(4 * n) : 0};
   SEXP result = PROTECT(store(x, pieces, PARTS, data));
   packing_finalize(owner);
   UNPROTECT(2);
@@ -193,7 +175,7 @@ static content content_at(const void *data, int64_t size, R_xlen_t length) {
       (!header.indexed && header.distinct != header.length)) {
     fail_damaged();
   }
-  layout at = layout_of(&header);
+  rg_string_layout at = rg_string_layout_of(&header);
   if (at.size > size) fail_damaged();
   const char *base = data;
   return (content){header.length,

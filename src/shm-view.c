@@ -7,8 +7,18 @@
 
 #include "call-r.h"
 #include "encode.h"
+#include "sys-layout.h"
 #include "sys-map.h"
 #include "sys-memory.h"
+
+RG_LAYOUT_SIZE(rg_handle, 96);
+RG_LAYOUT(rg_handle, form, 0, 4);
+RG_LAYOUT(rg_handle, type, 4, 4);
+RG_LAYOUT(rg_handle, length, 8, 8);
+RG_LAYOUT(rg_handle, offset, 16, 8);
+RG_LAYOUT(rg_handle, size, 24, 8);
+RG_LAYOUT(rg_handle, live, 32, 8);
+RG_LAYOUT(rg_handle, key, 40, 56);
 
 static rg_arena *context_arena;
 static int context_run;
