@@ -16,6 +16,7 @@
 
 #include "arena-block.h"
 #include "budget.h"
+#include "call-r.h"
 #include "evaluator.h"
 #include "fork-console.h"
 #include "fork-crash.h"
@@ -714,6 +715,13 @@ static void run_call(void *data) {
   Rf_eval(main->call, main->env);
 }
 
+static void run_jumped(void *overflowed) { rg_call_r("fork_worker_jumped", 1, (SEXP)overflowed); }
+
+static void run_failed(void *nothing) {
+  (void)nothing;
+  rg_call_r("fork_worker_failed", 0);
+}
+
 /* The number of the try that runs now, among those of this worker; 0: none. */
 static int64_t running(void) {
   return worker.slot && atomic_load(&worker.slot->current) >= 0 ? atomic_load(&worker.slot->begun) : 0;
@@ -730,15 +738,12 @@ void rg_fork_worker_run(SEXP call, SEXP env) {
   while (!done && running() > failed) {
     failed = running();
     SEXP overflowed = PROTECT(Rf_ScalarLogical(rg_fork_crash_overflowed()));
-    main.call = PROTECT(Rf_lang2(Rf_install("fork_worker_jumped"), overflowed));
-    done = R_ToplevelExec(run_call, &main);
-    UNPROTECT(2);
+    done = R_ToplevelExec(run_jumped, overflowed);
+    UNPROTECT(1);
   }
   if (!done) {
     tell("it has jumped to the top level of R where no element ran");
-    main.call = PROTECT(Rf_lang1(Rf_install("fork_worker_failed")));
-    R_ToplevelExec(run_call, &main);
-    UNPROTECT(1);
+    R_ToplevelExec(run_failed, NULL);
   }
   rg_fork_worker_leave(done ? 0 : 125);
 }

@@ -38,12 +38,19 @@ r_calls_of <- function(path) {
   gsub("\"", "", trimws(sub("[,)]$", "", sub("^rg_call_r\\(", "", calls))))
 }
 
+# The names of which it makes symbols: with that of a function it could call it, too.
+symbols_of <- function(lines) {
+  gsub("^.*\"(.*)\"$", "\\1", unlist(regmatches(lines, gregexpr("Rf_install(Char)?\\(\\s*\"[^\"]*\"", lines))))
+}
+
 check_r_calls <- function(path, own, homes) {
   called <- unique(r_calls_of(path))
   theirs <- homes$floor_by_file[homes$home[called]]
   lost <- is.na(theirs)
   up <- !lost & theirs > own
-  past <- any(grepl("R_FindNamespace", readLines(path, warn = FALSE))) && basename(path) != "call-r.c"
+  lines <- readLines(path, warn = FALSE)
+  past <- any(grepl("R_FindNamespace", lines)) && basename(path) != "call-r.c" ||
+    any(symbols_of(lines) %in% names(homes$home))
   c(
     sprintf("%s calls %s(), which is no function of R/", path, called[lost]),
     sprintf("%s (floor %d) calls %s() of R/%s (floor %d)", path, own, called[up],

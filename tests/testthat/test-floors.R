@@ -53,13 +53,15 @@ test_that("what C calls of R is on its floor or below, is there, and is called i
   root <- miniature(list(
     "src/encode.c" = c("rg_call_r(\"driver_run\", 1, x);", "rg_call_r(", "\"rng_use\", 0);"),
     "src/shm-view.c" = "rg_call_r(\"nowhere\", 0); SEXP space = R_FindNamespace(package);",
+    "src/shm-lock.c" = c("SEXP call = Rf_lang1(Rf_install(\"rng_use\"));", "Rf_install(\"names\");"),
     "R/driver.R" = "driver_run <- function(x) x", "R/rng.R" = "rng_use <- function() 1"
   ))
   found <- checker()$check_floors(root)
-  expect_length(found, 3L)
+  expect_length(found, 4L)
   expect_match(found[[1]], "encode.c \\(floor 2\\) calls driver_run\\(\\) of R/driver.R \\(floor 4\\)")
-  expect_match(found[[2]], "shm-view.c calls nowhere\\(\\), which is no function of R/")
-  expect_match(found[[3]], "shm-view.c calls R by name, but not by rg_call_r")
+  expect_match(found[[2]], "shm-lock.c calls R by name, but not by rg_call_r")
+  expect_match(found[[3]], "shm-view.c calls nowhere\\(\\), which is no function of R/")
+  expect_match(found[[4]], "shm-view.c calls R by name, but not by rg_call_r")
 })
 
 test_that("a call to a function of a higher floor is found, by name or as a value", {
