@@ -1,8 +1,12 @@
 # Writes what was measured, from the csv files of bench/results/: the whole tables into bench/README.md,
 # one row for each claim of bench/claims.csv into README.md, both between two marks, and the drawing of
 # those rows. bench/sections.csv names the results in order, a title for each and, where not all cells
-# belong in a document, a regular expression on their names.
-#   Rscript bench/README-table.R [ROOT]
+# belong in a document, a regular expression on their names. bench/sentences.csv says which numbers of the list
+# of claims in bench/README.md are measured: `words` of the line for `results`, whose last number is that of `ours`,
+# by that of `theirs` if there is one, `times` a factor for its unit.
+#   Rscript bench/README-table.R           writes the tables and the drawing
+#   Rscript bench/README-table.R --check   fails if a table or a number is not what the results say, or the drawing
+#                                          shows other values
 
 begin_mark <- "<!-- bench: begin -->"
 end_mark <- "<!-- bench: end -->"
@@ -14,10 +18,13 @@ format_seconds <- function(seconds) {
   paste(formatC(signif(scaled, 3L), digits = 3L, format = "g"), unit)
 }
 
-# A cell that begins so has bytes in place of seconds, or counts.
+# A cell that begins or ends so has counts, bytes or gigabytes in place of seconds.
 format_measure <- function(values, cell) {
   if (startsWith(cell, "elements")) {
     return(format_each(values))
+  }
+  if (endsWith(cell, " in GB")) {
+    return(paste(format_each(signif(values, 3L)), "GB"))
   }
   if (startsWith(cell, "bytes")) paste(round(values), "bytes") else format_seconds(values)
 }
@@ -94,14 +101,53 @@ render <- function(sections) {
   c(begin_mark, unlist(parts), "", versions_line(all), end_mark)
 }
 
-replace_between_marks <- function(path, table) {
+# The file with `table` between its marks.
+with_table <- function(path, table) {
   lines <- readLines(path, encoding = "UTF-8")
   from <- which(lines == begin_mark)
   to <- which(lines == end_mark)
   if (length(from) != 1L || length(to) != 1L || from > to) {
     stop(path, " needs the lines \"", begin_mark, "\" and \"", end_mark, "\", once each", call. = FALSE)
   }
-  writeLines(c(lines[seq_len(from - 1L)], table, lines[-seq_len(to)]), path, useBytes = TRUE)
+  c(lines[seq_len(from - 1L)], table, lines[-seq_len(to)])
+}
+
+# The last number of `words`, as it is written: one measured may differ by half a unit of its last digit.
+is_rounded <- function(words, value) {
+  said <- utils::tail(regmatches(words, gregexpr("[0-9]+([.][0-9]+)?", words))[[1L]], 1L)
+  half <- 0.5 * 10^-nchar(sub("^[^.]*[.]?", "", said))
+  abs(as.numeric(said) - value) <= half * (1 + 1e-9)
+}
+
+# What of the numbers in the list of claims is not what was measured, as sentences.
+wrong_sentences <- function(root) {
+  told <- utils::read.csv(file.path(root, "bench", "sentences.csv"), colClasses = "character")
+  lines <- readLines(file.path(root, "bench", "README.md"), encoding = "UTF-8")
+  found <- lapply(seq_len(nrow(told)), function(i) {
+    row <- told[i, ]
+    line <- grep(sprintf("| `%s` |", row$results), lines, fixed = TRUE, value = TRUE)
+    if (length(line) != 1L || !grepl(row$words, line, fixed = TRUE)) {
+      return(sprintf("the line of %s does not say \"%s\"", row$results, row$words))
+    }
+    data <- utils::read.csv(file.path(root, "bench", "results", paste0(row$results, ".csv")))
+    measured <- function(peer) {
+      value <- data$median_s[data$cell == row$cell & data$peer == peer]
+      if (length(value) == 1L) value else NaN
+    }
+    value <- measured(row$ours) / (if (nzchar(row$theirs)) measured(row$theirs) else 1) * as.numeric(row$times)
+    if (is.nan(value)) return(sprintf("%s has no %s of %s, %s", row$results, row$cell, row$ours, row$theirs))
+    if (!is_rounded(row$words, value)) {
+      return(sprintf("the line of %s says \"%s\", measured are %s", row$results, row$words, format(value, digits = 4L)))
+    }
+  })
+  unlist(found)
+}
+
+# What the drawing shows, and which file that is: the same drawing has other bytes where there are other fonts.
+drawn_of <- function(claims, path) {
+  c(unname(tools::md5sum(path)), vapply(claims, function(claim) {
+    paste(c(claim$what, paste(names(claim$times), signif(claim$times, 4L))), collapse = "; ")
+  }, ""))
 }
 
 # The claims that have been measured: a list of what, the seconds of regatta, and those of the peers
@@ -185,17 +231,30 @@ label_peers <- function(times, y) {
   }
 }
 
-main <- function(root = ".") {
+main <- function(check = FALSE, root = ".") {
   sections <- read_results(root)
   if (nrow(sections) == 0L) {
     stop("bench/results/ holds no results: run `make bench` first", call. = FALSE)
   }
   claims <- read_claims(root, sections)
-  replace_between_marks(file.path(root, "bench", "README.md"), render(sections))
-  replace_between_marks(file.path(root, "README.md"), claims_table(claims))
-  draw_claims(claims, file.path(root, "man", "figures", "README-measured.png"))
-  cat("bench/README.md: ", nrow(sections), " tables, README.md: ", length(claims), " rows and their drawing\n",
-    sep = "")
+  tables <- list(render(sections), claims_table(claims))
+  files <- file.path(root, c("bench/README.md", "README.md"))
+  new <- Map(with_table, files, tables)
+  picture <- file.path(root, "man", "figures", "README-measured.png")
+  drawn <- file.path(root, "bench", "drawn.txt")
+  wrong <- wrong_sentences(root)
+  if (check) {
+    is_old <- !mapply(function(path, lines) identical(lines, readLines(path, encoding = "UTF-8")), files, new)
+    is_old <- c(is_old, !identical(drawn_of(claims, picture), readLines(drawn, encoding = "UTF-8")))
+    wrong <- c(sprintf("%s is not what bench/results says: run `make bench-table`", c(files, picture)[is_old]), wrong)
+  } else {
+    for (i in seq_along(files)) writeLines(new[[i]], files[[i]], useBytes = TRUE)
+    draw_claims(claims, picture)
+    writeLines(drawn_of(claims, picture), drawn, useBytes = TRUE)
+  }
+  writeLines(sprintf("bench: %s", wrong))
+  cat(sprintf("bench/README.md: %d tables, README.md: %d rows and their drawing\n", nrow(sections), length(claims)))
+  length(wrong) == 0L
 }
 
-if (sys.nframe() == 0L) do.call(main, as.list(commandArgs(TRUE)))
+if (sys.nframe() == 0L && !main("--check" %in% commandArgs(TRUE))) quit(status = 1L)

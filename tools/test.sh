@@ -77,6 +77,14 @@ tell_unended_suite() {
   done
 }
 
+# Those of structures and floors, and those of what was measured.
+tables_of_docs() {
+  local status=0
+  Rscript --vanilla tools/docs.R --check || status=1
+  Rscript --vanilla bench/README-table.R --check || status=1
+  return $status
+}
+
 in_checked() { R_LIBS="$checked:$R_LIBS" "$@"; }
 
 # Programs without R are compiled while R CMD check does what keeps one core busy; their steps come later, and
@@ -88,7 +96,7 @@ done </dev/null >/dev/null 2>&1 &
 programs=$!
 
 step "floors" Rscript --vanilla tools/check-floors.R
-step "tables of the docs" Rscript --vanilla tools/docs.R --check
+step "tables of the docs" tables_of_docs
 step "places of the mutants" tools/mutate.sh --check
 # Test files wait more than they count: as many at a time as there are cores, but no crowd.
 export REGATTA_TEST_REPORT=$PWD/.build/suite-report.csv
