@@ -72,16 +72,26 @@ TEST(a_pause_of_the_machine_is_no_time_that_was_waited) {
   CHECK(rg_patience_is_over(&patience)); /* it has an end nevertheless */
 }
 
+static volatile sig_atomic_t interrupts;
+static void count_interrupt(int number) {
+  (void)number;
+  interrupts++;
+}
+
 TEST(ctrl_c_shortens_the_wait_for_what_does_not_end) {
-  struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+  /* Not ignored: who ignores it does not hear it here either. */
+  struct sigaction counted = {.sa_handler = count_interrupt}, before;
   pid_t pid = sleeper();
   CHECK(rg_bury_later(&pid, 1) == 0);
-  sigaction(SIGINT, &ignore, &before);
+  sigaction(SIGINT, &counted, &before);
   rg_interrupt_begin();
   raise(SIGINT);
-  rg_bury_wait(PATIENCE_MS); /* without end otherwise, for a test */
-  CHECK(rg_bury_count() == 1);
+  int64_t begun = rg_clock_now();
+  rg_bury_wait(PATIENCE_MS);
+  CHECK(rg_clock_now() - begun < PATIENCE_MS * (int64_t)1000000 / 2);
+  CHECK(rg_bury_count() == 1 && interrupts == 0);
   rg_interrupt_end();
+  CHECK(interrupts == 1); /* it is handed on */
   sigaction(SIGINT, &before, NULL);
   kill(pid, SIGKILL);
   wait_for_all();
