@@ -21,7 +21,7 @@ test: ## R CMD check, all tests, floors, entry points, leaks, C++ headers, examp
 test-current-r: ## the test files on the newest R that Debian has, in a userland of its own (root)
 	@tools/current-r.sh
 
-quick: ## the test files that take least, and those of what was changed: under two minutes
+quick: ## the test files for what was changed, and those that take least: under two minutes
 	@tools/setup.sh test
 	@tools/with-lib.sh tools/install.sh
 	@tools/with-lib.sh Rscript --vanilla tools/quick.R
