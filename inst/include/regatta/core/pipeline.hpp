@@ -145,11 +145,7 @@ void run_pipeline(Read& read, Transform& transform, Combine& combine, std::size_
 // transform(item) works on it, on several threads at a time; combine(item) takes it. Items are read
 // one after the other and combined one after the other, in the same order; both may happen on any
 // thread. At most `inFlight` items exist at a time (0: four for each thread), which are used again
-// and again: a buffer in an item need not be allocated anew.
-//   struct Chunk { std::vector<char> raw; std::vector<double> values; };
-//   parallelPipeline<Chunk>([&](Chunk& c) { return file.read_raw(c.raw); },
-//                           [&](Chunk& c) { inflate(scratch.local(), c.raw, c.values); },
-//                           [&](Chunk& c) { add_up(c.values); });
+// and again: a buffer in an item need not be allocated anew. docs/THREADS.md of the sources has an example.
 // Throws the exception of the first item that throws one, in the order of items: all items before
 // it have been combined then, and none behind it. Throws UserInterruptException as loops do.
 template <class Item, class Read, class Transform, class Combine>
