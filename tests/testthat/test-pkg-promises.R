@@ -114,23 +114,20 @@ test_that("with the loop that waits for it a call ends", {
   expect_false(pid %in% names(detritus_children()))
 })
 
-# An app with the lines of vignettes/neighbours.Rmd, in a process of its own; the address it serves at. Its function `slow`
-# waits, where it is called with 7, until a visitor has chosen 5.
+# The app of vignettes/neighbours.Rmd, in a process of its own; the address it serves at. In the place of its function
+# `slow` is one that waits, where it is called with 7, until it was called with 5.
 start_app <- function(lines, gate, env = parent.frame()) {
   dir <- withr::local_tempdir(.local_envir = env)
   place <- file.path(dir, "address")
   writeLines(c(
-    "library(shiny)", "library(regatta)",
+    "app <- {", lines, "}",
     sprintf("gate <- %s", deparse(gate)),
-    "slow <- function(n) { while (n == 7 && !file.exists(gate)) Sys.sleep(0.01); n^2 }",
-    "ui <- function(request) {",
-    "  start <- if (identical(request$QUERY_STRING, '?second')) 3 else 7",
-    "  fluidPage(numericInput('n', 'n', start), textOutput('answer'))", "}",
-    "server <- function(input, output) {", "  observe(if (input$n == 5) file.create(gate))", lines, "}",
+    "slow <- function(n) {", "  if (n == 5) file.create(gate)",
+    "  while (n == 7 && !file.exists(gate)) Sys.sleep(0.01)", "  n^2", "}",
     "port <- httpuv::randomPort()",
     "later::later(function() {", sprintf("  writeLines(sprintf('http://127.0.0.1:%%d/', port), %s)", deparse(paste0(place, "-"))),
     sprintf("  file.rename(%s, %s)", deparse(paste0(place, "-")), deparse(place)), "}, 0.1)",
-    "runApp(shinyApp(ui, server), port = port, launch.browser = FALSE, quiet = TRUE)"
+    "runApp(app, port = port, launch.browser = FALSE, quiet = TRUE)"
   ), file.path(dir, "app.R"))
   app <- processx::process$new(
     file.path(R.home("bin"), "Rscript"), c("--vanilla", file.path(dir, "app.R")), stdout = file.path(dir, "log"),
@@ -161,17 +158,20 @@ test_that("the lines of the page keep an app of shiny responsive, as a browser s
     "  }",
     "};",
     "const answer = visitor => visitor.document.getElementById('answer').textContent;",
-    "await until(() => document.documentElement.classList.contains('shiny-busy'));",
+    "const waits = () => document.getElementById('answer').classList.contains('recalculating');",
+    "await until(() => answer(window) === '9');",
+    "Shiny.setInputValue('n', 7);",
+    "await until(waits);",
     "const frame = document.body.appendChild(document.createElement('iframe'));",
     "frame.src = location.href + '?second';",
     "const second = await until(() => answer(frame.contentWindow) === '9' && frame.contentWindow);",
-    "const meanwhile = {first: answer(window), second: answer(second)};",
+    "const meanwhile = {waits: waits(), first: answer(window), second: answer(second)};",
     "second.Shiny.setInputValue('n', 5);",
     "await until(() => answer(window) === '49');",
     "await until(() => answer(second) === '25');",
     "return {meanwhile, after: {first: answer(window), second: answer(second)}};"
   ))
-  expect_identical(got$meanwhile, list(first = "", second = "9"))
+  expect_identical(got$meanwhile, list(waits = TRUE, first = "9", second = "9"))
   expect_identical(got$after, list(first = "49", second = "25"))
 })
 
