@@ -64,32 +64,50 @@ for (section in setdiff(names(tables), "RcppThread and RcppParallel")) {
   })
 }
 
-test_that("both columns of C++ compile and do the same", {
-  rows <- tables[["RcppThread and RcppParallel"]]$rows
-  expect_gt(length(rows), 5L)
-  body <- function(name, code) {
-    c(sprintf("std::vector<int> %s() {", name), "  std::vector<int> out(8);",
+# What the pieces of C++ leave in `out`, one after the other: compiled into a library by `flags` and called in a session
+# of its own.
+run_cpp <- function(codes, headers, flags, env = parent.frame()) {
+  body <- function(k, code) {
+    c(sprintf("std::vector<int> piece%d() {", k), "  std::vector<int> out(8);",
       "  struct Fill : RcppParallel::Worker {", "    std::vector<int>& out;",
       "    explicit Fill(std::vector<int>& o) : out(o) {}",
       "    void operator()(std::size_t begin, std::size_t end) {",
       "      for (std::size_t i = begin; i < end; i++) out[i] = static_cast<int>(i);", "    }", "  } fill(out);",
       "  (void)fill;", paste0("  ", code), "  return out;", "}")
   }
-  functions <- unlist(Map(function(i, row) {
-    c(body(paste0("there", i), row$there), body(paste0("here", i), row$here))
-  }, seq_along(rows), rows))
-  checks <- sprintf("  same[%d] = there%d() == here%d();", seq_along(rows) - 1L, seq_along(rows), seq_along(rows))
-  file <- withr::local_tempfile(fileext = ".cpp")
+  pieces <- seq_along(codes)
+  file <- withr::local_tempfile(fileext = ".cpp", .local_envir = env)
   writeLines(c(
-    "#include <RcppThread.h>", "#include <regatta/regatta.hpp>", "#include <regatta/compat/rcppparallel.hpp>",
-    "namespace RcppParallel = regatta::rcppparallel;", functions,
-    "extern \"C\" SEXP compared() {", sprintf("  SEXP result = PROTECT(Rf_allocVector(LGLSXP, %d));", length(rows)),
-    "  int* same = LOGICAL(result);", checks, "  UNPROTECT(1);", "  return result;", "}"
+    headers, "#include <vector>", unlist(Map(body, pieces, codes)),
+    "extern \"C\" SEXP pieces() {", sprintf("  SEXP result = PROTECT(Rf_allocMatrix(INTSXP, 8, %d));", length(codes)),
+    "  int* to = INTEGER(result);", sprintf("  for (int value : piece%d()) *to++ = value;", pieces),
+    "  UNPROTECT(1);", "  return result;", "}"
   ), file)
+  library <- threads_compile(file, flags = flags, env = env)
+  fault_run(function(library) .Call(getNativeSymbolInfo("pieces", dyn.load(library))), list(library))$value
+}
+
+# Both columns in one program, which has no name of RcppThread and RcppParallel but those of regatta. Where the packages
+# themselves are installed, what is written there is compiled against their own headers, too, RcppParallel's with the
+# threads that it has beside TBB, which would have to be linked.
+test_that("both columns of C++ compile and do the same, and so does the first by the packages' own headers", {
+  rows <- tables[["RcppThread and RcppParallel"]]$rows
+  expect_gt(length(rows), 5L)
+  there <- vapply(rows, `[[`, "", "there")
+  here <- vapply(rows, `[[`, "", "here")
   compat <- system.file("include", "regatta", "compat", package = "regatta")
-  library <- threads_compile(file, flags = paste0("-I", compat))
-  got <- fault_run(function(library) .Call(getNativeSymbolInfo("compared", dyn.load(library))), list(library))
-  expect_identical(got$value, rep(TRUE, length(rows)))
+  got <- run_cpp(c(there, here), c(
+    "#include <RcppThread.h>", "#include <regatta/regatta.hpp>", "#include <regatta/compat/rcppparallel.hpp>",
+    "namespace RcppParallel = regatta::rcppparallel;"
+  ), paste0("-I", compat))
+  expect_identical(got[, seq_along(there)], got[, -seq_along(there)])
+  packages <- c("Rcpp", "RcppParallel", "RcppThread")
+  missing <- Filter(Negate(is_installed), packages)
+  skip_if(length(missing) > 0L, paste("not installed:", toString(missing)))
+  folders <- vapply(packages, function(package) system.file("include", package = package), "")
+  theirs <- run_cpp(there, c("#define RCPP_PARALLEL_USE_TBB 0", "#include <Rcpp.h>", "#include <RcppThread.h>",
+    "#include <RcppParallel.h>"), paste0("-I", folders))
+  expect_identical(got[, seq_along(there)], theirs)
 })
 
 test_that("nothing is left behind", {
