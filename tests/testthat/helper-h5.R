@@ -52,12 +52,12 @@ h5_measured <- function(path, lines) {
   scan(text = result$stdout, quiet = TRUE)
 }
 
-# A folder with the files, those that h5py makes or the few that are kept.
-local_h5_files <- function(env = parent.frame()) {
+# A folder with the files, those that h5py makes or the few that are kept. `which` of make.py, if not the usual ones.
+local_h5_files <- function(which = character(), env = parent.frame()) {
   folder <- withr::local_tempdir("h5-", .local_envir = env)
   python <- h5_python()
   if (nzchar(python)) {
-    status <- system2(python, shQuote(c(testthat::test_path("h5", "make.py"), folder)))
+    status <- system2(python, shQuote(c(testthat::test_path("h5", "make.py"), folder, which)))
     if (status != 0L) stop("make.py has failed")
   } else {
     file.copy(Sys.glob(testthat::test_path("h5", "*.h5")), folder)

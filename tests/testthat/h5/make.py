@@ -1,6 +1,7 @@
-"""Writes the HDF5 files of the tests:  make.py FOLDER [small]
+"""Writes the HDF5 files of the tests:  make.py FOLDER [small|exact]
 
-`small` writes those that are kept in this folder for machines without h5py. Element (i, j) of most
+`small` writes those that are kept in this folder for machines without h5py, `exact` the one that other readers are
+compared with, of elements at the ends of each type. Element (i, j) of most
 datasets is (37 i + 11 j) mod 113, with i and j from 0 and j running fastest, so that R can tell.
 """
 import os
@@ -11,7 +12,7 @@ import h5py
 import numpy as np
 
 folder = sys.argv[1]
-small = len(sys.argv) > 2
+small = sys.argv[2:] == ["small"]
 
 
 def path(name):
@@ -76,6 +77,82 @@ def write_low(file, name, kind, data, create):
     space = h5py.h5s.create_simple(data.shape)
     dataset = h5py.h5d.create(file.id, name.encode(), kind, space, create)
     dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, data)
+
+
+# Filters that libhdf5 has where a plugin is installed.
+PLUGINS = {"bzip2": (307, (9,)), "blosc": (32001, (2, 2, 4, 80, 5, 1, 0)), "lz4": (32004, ()),
+           "bitshuffle": (32008, (0, 2)), "zstd": (32015, (3,))}
+
+
+def plugins():
+    there = {name: how for name, how in PLUGINS.items() if h5py.h5z.filter_avail(how[0])}
+    return {name: dict(chunks=(5, 4), compression=id, compression_opts=options)
+            for name, (id, options) in there.items()}
+
+
+def extremes(t, shape):
+    """Elements of any bytes, the first of which are where a type ends or a sign or rounding begins."""
+    t = np.dtype(t)
+    count = int(np.prod(shape))
+    x = np.frombuffer(np.random.RandomState(1).bytes(count * t.itemsize), t).copy()
+    if t.kind == "f":
+        info = np.finfo(t)
+        first = [0.0, -0.0, 1 / 3, -1 / 3, np.nan, np.inf, -np.inf, info.max, info.min, info.tiny,
+                 info.smallest_subnormal, -info.smallest_subnormal, info.tiny - info.smallest_subnormal]
+    else:
+        info = np.iinfo(t)
+        high = 2 ** (8 * t.itemsize - 1)
+        first = [info.min, info.max, info.min + 1, info.max - 1, 0, 1, high - 1, high // 2]
+        first += [-1, -2, -high // 2] if t.kind == "i" else [high, high + 1]
+        first += [v + d for v in (2**31, 2**53, -2**31, -2**53) for d in (-1, 0, 1) if info.min <= v + d <= info.max]
+    x[:len(first)] = np.array(first[:count], t)
+    return x.reshape(shape)
+
+
+def write_exact(file):
+    kinds = layouts()
+    kinds.update(plugins())
+    for kind, options in kinds.items():
+        for t in "i1 u1 <i2 >i2 <u2 >u2 <i4 >i4 <u4 >u4 <i8 >i8 <u8 >u8 <f2 >f2 <f4 >f4 <f8 >f8".split():
+            if kind == "szip" and t[-1] == "8" and t[-2] != "f":
+                continue
+            name = "%s/%s" % (kind, t.replace("<", "le-").replace(">", "be-"))
+            file.create_dataset(name, data=extremes(t, (23, 17)), **options)
+    for t in ("<i4", "<u2", "<i8"):
+        x = extremes(t, (23, 17)) // 8
+        file.create_dataset("scaleoffset/" + t[1:], data=x, chunks=(5, 4), scaleoffset=0)
+    packed = dict(chunks=(4, 5), compression="gzip")
+    file["one"] = extremes("<i2", (29,))
+    file.create_dataset("one-packed", data=extremes(">f4", (29,)), chunks=(7,), compression="gzip", shuffle=True)
+    file.create_dataset("three", data=extremes("<u2", (4, 6, 5)), chunks=(3, 4, 2), compression="gzip")
+    file.create_dataset("four", data=extremes("<f8", (2, 2, 6, 5)), chunks=(1, 2, 4, 2), compression="gzip")
+    file.create_dataset("boolean", data=extremes("i1", (9, 7)) < 0, **packed)
+    kind = h5py.enum_dtype({"low": -2**15, "minus": -1, "none": 0, "high": 2**15 - 1}, ">i2")
+    file.create_dataset("enum", data=np.resize([-2**15, -1, 0, 2**15 - 1], (9, 7)), dtype=kind, **packed)
+    for t, fill in (("<i8", -2**62), (">f4", -0.0), ("<f8", np.nan), ("u1", 255)):
+        part = file.create_dataset("part/" + t.strip("<>"), shape=(9, 9), dtype=t, fillvalue=fill, **packed)
+        part[4:8, 5:9] = extremes(t, (4, 4))
+    narrow = h5py.h5t.STD_I32LE.copy()
+    narrow.set_precision(20)
+    create = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    create.set_chunk((5, 4))
+    create.set_filter(h5py.h5z.FILTER_NBIT, 0)
+    write_low(file, "nbit", narrow, extremes("<i4", (23, 17)) >> 12, create)
+    create = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    create.set_layout(h5py.h5d.COMPACT)
+    write_low(file, "compact", h5py.h5t.STD_I64BE, extremes(">i8", (23, 17)), create)
+    create = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    create.set_external(b"exact.bin", 0, 23 * 17 * 8)
+    write_low(file, "elsewhere", h5py.h5t.IEEE_F64BE, extremes(">f8", (23, 17)), create)
+    with h5py.File(path("exact-target.h5"), "w") as other:
+        other.create_dataset("x", data=extremes(">i4", (4, 5)), chunks=(3, 3), compression="gzip")
+        other["y"] = extremes("<f4", (4, 5))
+    file["out"] = h5py.ExternalLink("exact-target.h5", "/x")
+    for name, inside, t in (("virtual", "x", ">i4"), ("virtual-float", "y", "<f4")):
+        layout = h5py.VirtualLayout(shape=(9, 6), dtype=t)
+        layout[:4, 1:] = h5py.VirtualSource("exact-target.h5", inside, shape=(4, 5))
+        layout[5:9:2, :5] = h5py.VirtualSource("exact-target.h5", inside, shape=(4, 5))[1:3]
+        file.create_virtual_dataset(name, layout, fillvalue=-7)
 
 
 def write_shapes(file):
@@ -190,6 +267,10 @@ def write_names():
 
 def main():
     os.chdir(folder)
+    if sys.argv[2:] == ["exact"]:
+        with h5py.File(path("exact.h5"), "w", libver=("earliest", "v110")) as file:
+            write_exact(file)
+        return
     for name, write in (("types", write_types), ("shapes", write_shapes), ("values", write_values),
                         ("damaged", write_damaged), ("links", write_links)):
         if small and name in ("links",):
