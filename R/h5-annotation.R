@@ -29,7 +29,7 @@ h5_annotation_groups <- function(m, side) {
     features <- if (exists(paste0(name, "/features"))) "features" else c("genes", "gene_names")
     return(paste0(name, "/", if (side == 1) features else "barcodes"))
   }
-  anndata <- c(if (startsWith(name, "raw/")) "raw/var" else "var", "obs")[[side]]
+  anndata <- h5_anndata_tables(name)[[side]]
   loom <- c("col_attrs", "row_attrs")[[side]]
   if (exists(anndata)) anndata else loom
 }
@@ -46,14 +46,16 @@ h5_annotation_columns <- function(group, path, size) {
   members <- h5_annotation_members(path, group)
   # A dataset by itself, as 10x Genomics has the barcodes.
   if (identical(members, group)) {
+    fields <- h5_record_fields(path, group)
+    if (length(fields) > 0L) return(h5_annotation_records(path, group, fields, size))
     value <- h5_values(path, group)
     return(if (length(value) == size) stats::setNames(list(value), sub("^.*/", "", group)) else list())
   }
   read <- function(column) {
     place <- paste0(group, "/", column)
-    value <- h5_ask("ffi_h5_values", path, place, "")
+    value <- h5_annotation_values(path, place)
     levels <- h5_annotation_levels(path, group, column)
-    if (inherits(value, "h5_failure") || length(value) != size) return(NULL)
+    if (length(value) != size) return(NULL)
     if (is.null(levels) || !is.numeric(value)) value else h5_decode(value, levels)
   }
   coded <- sub("/codes$", "", grep("^[^/]+/codes$", members, value = TRUE))
@@ -64,6 +66,26 @@ h5_annotation_columns <- function(group, path, size) {
     if (length(code) == size && is.numeric(code) && !is.null(levels)) h5_decode(code, levels)
   })
   columns <- c(columns, factors)
+  columns[!vapply(columns, is.null, NA)]
+}
+
+# Strings or numbers; NULL of anything else.
+h5_annotation_values <- function(path, name, field = "") {
+  value <- h5_ask("ffi_h5_values", path, name, "", field)
+  if (!inherits(value, "h5_failure")) value
+}
+
+# The fields of a compound dataset, as AnnData before version 0.7 has `obs` and `var`. Categories of a field stand under
+# its name among what has no structure, for the cells and genes alike: they are its own if they suffice for its codes.
+h5_annotation_records <- function(path, table, fields, size) {
+  others <- if (startsWith(table, "raw")) "raw.cat" else "uns"
+  columns <- lapply(stats::setNames(nm = fields), function(field) {
+    value <- h5_annotation_values(path, table, field)
+    if (length(value) != size) return(NULL)
+    if (!is.integer(value)) return(value)
+    levels <- h5_annotation_values(path, sprintf("%s/%s_categories", others, field))
+    if (is.null(levels) || any(value >= length(levels))) value else h5_decode(value, levels)
+  })
   columns[!vapply(columns, is.null, NA)]
 }
 

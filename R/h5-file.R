@@ -72,9 +72,15 @@ h5_threads <- function(threads, call = rlang::caller_env()) {
   if (!identical(the$pid, Sys.getpid())) 1L else as.integer(unclass(workers_available()))
 }
 
-# The elements of a short dataset, or of an attribute of what `name` is; NULL if there is none.
-h5_values <- function(path, name, attribute = "", call = rlang::caller_env()) {
-  h5_call("ffi_h5_values", path, name, attribute, call = call)
+# The elements of a short dataset, or of a field of it, or of an attribute of what `name` is; NULL if there is none.
+h5_values <- function(path, name, attribute = "", field = "", call = rlang::caller_env()) {
+  h5_call("ffi_h5_values", path, name, attribute, field, call = call)
+}
+
+# The fields of a dataset of compound elements; none of anything else.
+h5_record_fields <- function(path, name) {
+  known <- h5_ask("ffi_h5_list", path, name)
+  if (!inherits(known, "h5_failure") && identical(known$name, name)) known$fields[[1L]]
 }
 
 h5_ls <- function(path, group = "/") {

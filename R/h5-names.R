@@ -23,14 +23,20 @@ h5_names_of_hdf5array <- function(path, name) {
   if (all(lengths(found) == 0L)) NULL else found
 }
 
-# Of AnnData: lines of the file are cells. The attribute _index names the column with the names.
+# Of AnnData: lines of the file are cells. The attribute _index names the column with the names. Before version 0.7 the
+# tables were compound datasets, whose first field has them, and `raw.X` stood beside `X`.
 h5_names_of_anndata <- function(path, name) {
-  if (!grepl("^(X$|layers/|raw/X$)", name)) {
+  if (!grepl("^(X$|layers/|raw[/.]X$)", name)) {
     return(NULL)
   }
-  variables <- if (startsWith(name, "raw/")) "raw/var" else "var"
-  found <- lapply(c(variables, "obs"), h5_anndata_index, path = path)
+  found <- lapply(h5_anndata_tables(name), h5_anndata_index, path = path)
   if (all(lengths(found) == 0L)) NULL else found
+}
+
+# Of the rows and of the columns of the matrix.
+h5_anndata_tables <- function(name) {
+  raw <- regmatches(name, regexpr("^raw[/.]", name))
+  c(if (length(raw) > 0L) paste0(raw, "var") else "var", "obs")
 }
 
 h5_anndata_index <- function(group, path) {
@@ -42,7 +48,9 @@ h5_anndata_index <- function(group, path) {
       return(found)
     }
   }
-  NULL
+  fields <- h5_record_fields(path, group)
+  field <- c(intersect(c("_index", "index"), fields), fields)
+  if (length(field) > 0L) h5_annotation_values(path, group, field[[1L]])
 }
 
 # Of Loom: lines of the file are genes.

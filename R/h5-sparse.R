@@ -47,11 +47,11 @@ h5_find_sparse <- function(path, call = rlang::caller_env()) {
 
 # In R's orientation, features by cells: 10x stores the shape so, AnnData has cells by features.
 h5_sparse_format <- function(path, name, call = rlang::caller_env()) {
-  encoding <- h5_values(path, name, "encoding-type", call)
-  shape <- h5_values(path, name, "shape", call)
+  encoding <- h5_values(path, name, "encoding-type", call = call)
+  shape <- h5_values(path, name, "shape", call = call)
   if (is.null(encoding)) {
-    encoding <- h5_values(path, name, "h5sparse_format", call)
-    shape <- h5_values(path, name, "h5sparse_shape", call)
+    encoding <- h5_values(path, name, "h5sparse_format", call = call)
+    shape <- h5_values(path, name, "h5sparse_shape", call = call)
   }
   kind <- if (is.character(encoding)) sub("_matrix$", "", encoding[[1L]]) else "10x"
   if (kind == "10x") shape <- h5_values(path, paste0(name, "/shape"), call = call)

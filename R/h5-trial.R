@@ -53,7 +53,7 @@ h5_file_state <- function(args) {
 h5_requests <- function(entry, args, state) {
   switch(entry,
     ffi_h5_list = list(c("list", args[1:2])),
-    ffi_h5_values = list(c("values", args[1:3])),
+    ffi_h5_values = list(c("values", args[1:4])),
     ffi_h5_describe = list(c("describe", args[1:2])),
     ffi_h5_check = list(c("describe", args[[1L]][1:2])),
     ffi_h5_stored = list(c("stored", args[1:2])),

@@ -103,7 +103,9 @@ SEXP ffi_h5_list(SEXP path, SEXP group) {
       for (const Item& item : items) all.push_back(item.*field);
       return r_lists(all);
     };
-    RList list({"name", "kind", "type", "target", "filters", "extents", "chunk"});
+    std::vector<std::vector<std::string>> fields;
+    for (const Item& item : items) fields.push_back(item.fields);
+    RList list({"name", "kind", "type", "target", "filters", "extents", "chunk", "fields"});
     list.set(0, column(&Item::name));
     list.set(1, column(&Item::kind));
     list.set(2, column(&Item::type));
@@ -111,14 +113,17 @@ SEXP ffi_h5_list(SEXP path, SEXP group) {
     list.set(4, column(&Item::filters));
     list.set(5, numbers(&Item::extents));
     list.set(6, numbers(&Item::chunk));
+    list.set(7, r_string_lists(fields));
     return list.get();
   });
 }
 
-SEXP ffi_h5_values(SEXP path, SEXP name, SEXP attribute) {
+SEXP ffi_h5_values(SEXP path, SEXP name, SEXP attribute, SEXP field) {
   return guarded([&]() -> SEXP {
     Values values;
-    if (!read_values(string_of(path), string_of(name), string_of(attribute), &values)) return R_NilValue;
+    if (!read_values(string_of(path), string_of(name), string_of(attribute), string_of(field), &values)) {
+      return R_NilValue;
+    }
     if (values.strings) return r_strings(values.text);
     return callR([&] {
       const R_xlen_t size = static_cast<R_xlen_t>(values.numbers.size());
@@ -447,7 +452,7 @@ SEXP ffi_h5_describe(SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_stored(SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_check(SEXP) { return absent(); }
 SEXP ffi_h5_list(SEXP, SEXP) { return absent(); }
-SEXP ffi_h5_values(SEXP, SEXP, SEXP) { return absent(); }
+SEXP ffi_h5_values(SEXP, SEXP, SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_cache_new(SEXP, SEXP, SEXP, SEXP) { return absent(); }
 SEXP ffi_h5_cache_drop(SEXP) { return absent(); }
 SEXP ffi_h5_cache_info(SEXP) { return absent(); }

@@ -25,8 +25,8 @@ SEXP ffi_h5_check(SEXP source);
 /* What is below a group. */
 SEXP ffi_h5_list(SEXP path, SEXP group);
 
-/* The elements of a short dataset or of an attribute, or NULL if there is none. */
-SEXP ffi_h5_values(SEXP path, SEXP name, SEXP attribute);
+/* The elements of a short dataset, or of an attribute or a field of it, or NULL if there is none. */
+SEXP ffi_h5_values(SEXP path, SEXP name, SEXP attribute, SEXP field);
 
 /* A cache for a dataset and others of its file, as an external pointer; what there is in it, and when their files
    were last changed. Other entries take it, or NULL, as `cache`. */

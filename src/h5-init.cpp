@@ -30,7 +30,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_h5_sparse_stats, 8),
     ENTRY(ffi_h5_stats, 6),
     ENTRY(ffi_h5_stored, 2),
-    ENTRY(ffi_h5_values, 3),
+    ENTRY(ffi_h5_values, 4),
     {nullptr, nullptr, 0},
 };
 

@@ -32,6 +32,18 @@ std::string link_target(hid_t group, const char* name, const H5L_info_t* info) {
   return std::string(file) + ":" + inside;
 }
 
+std::vector<std::string> field_names(hid_t type) {
+  std::vector<std::string> names;
+  const int count = H5Tget_nmembers(type);
+  for (int i = 0; i < count; ++i) {
+    char* const name = H5Tget_member_name(type, static_cast<unsigned>(i));
+    if (!name) continue;
+    names.push_back(name);
+    H5free_memory(name);
+  }
+  return names;
+}
+
 void describe_dataset(hid_t id, Item* item) {
   const TypeId type(H5Dget_type(id));
   const SpaceId space(H5Dget_space(id));
@@ -39,6 +51,7 @@ void describe_dataset(hid_t id, Item* item) {
   if (!type.valid() || !space.valid() || !list.valid()) return;
   NumberType number;
   item->type = number_type_of(id, type.get(), &number) && number.coded ? type_name(number) : type_word(type.get());
+  if (H5Tget_class(type.get()) == H5T_COMPOUND) item->fields = field_names(type.get());
   const int rank = H5Sget_simple_extent_ndims(space.get());
   std::vector<hsize_t> extents(static_cast<std::size_t>(std::max(rank, 0)) + 1);
   if (rank > 0) H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr);
@@ -96,10 +109,16 @@ extern "C" herr_t visit_link_c(hid_t group, const char* name, const H5L_info_t* 
   }
 }
 
-/* Reads all elements as `type` of memory: from a dataset or an attribute. */
+/* Reads all elements as `type` of memory: from a dataset or an attribute, or a field of each. */
 struct Source {
   hid_t dataset, attribute;
+  const std::string& field;
   herr_t read(hid_t type, void* to) const {
+    if (!field.empty()) {
+      const TypeId record(H5Tcreate(H5T_COMPOUND, H5Tget_size(type)));
+      if (H5Tinsert(record.get(), field.c_str(), 0, type) < 0) return -1;
+      return H5Dread(dataset, record.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, to);
+    }
     return attribute >= 0 ? H5Aread(attribute, type, to)
                           : H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, to);
   }
@@ -194,10 +213,11 @@ std::vector<Item> list_items(const std::string& path, const std::string& group) 
 }
 
 bool read_values(const std::string& path, const std::string& name, const std::string& attribute,
-                 Values* values) {
+                 const std::string& field, Values* values) {
   values->strings = values->boolean = values->whole = false;
-  const std::string what = attribute.empty() ? place(path, name)
-                                             : "attribute `" + attribute + "` of " + place(path, name);
+  const std::string what = !attribute.empty() ? "attribute `" + attribute + "` of " + place(path, name)
+                           : !field.empty()   ? "field `" + field + "` of " + place(path, name)
+                                              : place(path, name);
   const Library library;
   const FileId file = open_file(library, path);
   if (name != "/" && H5Lexists(file.get(), name.substr(0, name.find('/', 1)).c_str(), H5P_DEFAULT) <= 0) {
@@ -213,8 +233,14 @@ bool read_values(const std::string& path, const std::string& name, const std::st
     return false;
   }
   const hid_t id = object.get();
-  const Source from = {id, given.get()};
-  const TypeId type(given.valid() ? H5Aget_type(given.get()) : H5Dget_type(id));
+  const Source from = {id, given.get(), field};
+  TypeId type(given.valid() ? H5Aget_type(given.get()) : H5Dget_type(id));
+  if (!field.empty()) {
+    /* Of a field that is in memory only libhdf5 would read nothing, and say nothing. */
+    const int member = H5Tget_class(type.get()) == H5T_COMPOUND ? H5Tget_member_index(type.get(), field.c_str()) : -1;
+    if (member < 0) return false;
+    type = TypeId(H5Tget_member_type(type.get(), static_cast<unsigned>(member)));
+  }
   const SpaceId space(given.valid() ? H5Aget_space(given.get()) : H5Dget_space(id));
   const hssize_t count = H5Sget_simple_extent_npoints(space.get());
   const int rank = H5Sget_simple_extent_ndims(space.get());
@@ -229,7 +255,8 @@ bool read_values(const std::string& path, const std::string& name, const std::st
   try {
     if (H5Tget_class(type.get()) == H5T_STRING) {
       read_strings(from, type.get(), space.get(), size, values);
-    } else if ((given.valid() ? number_type(type.get(), &number) : number_type_of(id, type.get(), &number)) &&
+    } else if ((given.valid() || !field.empty() ? number_type(type.get(), &number)
+                                                : number_type_of(id, type.get(), &number)) &&
                !number.bits) {
       values->boolean = number.boolean;
       values->whole = size_of(number.type) < 4 || number.type == Type::i32;

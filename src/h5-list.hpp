@@ -14,6 +14,7 @@ namespace h5 {
 struct Item {
   std::string name, kind, type, target, filters;
   std::vector<std::uint64_t> extents, chunk;
+  std::vector<std::string> fields; /* of a compound type */
 };
 
 /* Everything below `group`, in the order of names, without following links to other places. */
@@ -30,9 +31,10 @@ struct Values {
   std::vector<std::uint64_t> extents;
 };
 
-/* `attribute` "" : the dataset itself. Returns false if there is no such thing. */
+/* `attribute` "": the dataset itself, or, if `field` is not "", that field of its compound elements. Returns false if
+   there is no such thing. */
 bool read_values(const std::string& path, const std::string& name, const std::string& attribute,
-                 Values* values);
+                 const std::string& field, Values* values);
 
 /* The type of elements in a word: "int32", "string", "compound". */
 std::string type_word(hid_t type);

@@ -68,6 +68,20 @@ inline SEXP r_lists(const std::vector<std::vector<std::uint64_t>>& lists) {
   });
 }
 
+inline SEXP r_string_lists(const std::vector<std::vector<std::string>>& lists) {
+  return callR([&] {
+    SEXP out = PROTECT(Rf_allocVector(VECSXP, static_cast<R_xlen_t>(lists.size())));
+    for (std::size_t i = 0; i < lists.size(); ++i) {
+      SEXP one = Rf_allocVector(STRSXP, static_cast<R_xlen_t>(lists[i].size()));
+      SET_VECTOR_ELT(out, static_cast<R_xlen_t>(i), one);
+      R_xlen_t k = 0;
+      for (const std::string& text : lists[i]) SET_STRING_ELT(one, k++, utf8(text));
+    }
+    UNPROTECT(1);
+    return out;
+  });
+}
+
 /* A named list that lives as long as this object; the value of an entry is its last one, which R
    does not collect before it has it. */
 class RList {

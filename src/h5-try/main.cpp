@@ -134,7 +134,7 @@ void ask(const std::vector<std::string>& field) {
     if (what == "locate") locate(field.at(1), field.at(2), field.at(3), field.at(4), field.at(5));
     if (what == "values") {
       Values values;
-      read_values(field.at(1), field.at(2), field.at(3), &values);
+      read_values(field.at(1), field.at(2), field.at(3), field.at(4), &values);
     }
   } catch (const std::exception&) {
   }

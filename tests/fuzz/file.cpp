@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -78,7 +79,7 @@ void read_sparse_of(const std::string& path, const std::string& group) {
     names.shape = Shape{data.facts().extents, data.facts().chunk, type_name(data.facts().number)};
   }
   Values pointers;
-  if (!read_values(path, names.pointers, "", &pointers) || pointers.numbers.size() > 1000) return;
+  if (!read_values(path, names.pointers, "", "", &pointers) || pointers.numbers.size() > 1000) return;
   if (pointers.numbers.empty()) return;
   const std::uint64_t majors = pointers.numbers.size() - 1;
   const Groups all{{}, 1, {}};
@@ -127,7 +128,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (elements_of(item) <= most_elements) {
       allowed_to_fail([&] { read_matrix(path, item); });
       Values values;
-      if (item.extents.size() < 2) allowed_to_fail([&] { read_values(path, item.name, "", &values); });
+      if (item.extents.size() < 2) allowed_to_fail([&] { read_values(path, item.name, "", "", &values); });
+      for (std::size_t i = 0; item.extents.size() < 2 && i < std::min<std::size_t>(item.fields.size(), 8); ++i) {
+        allowed_to_fail([&] { read_values(path, item.name, "", item.fields[i], &values); });
+      }
     }
     const std::string& name = item.name;
     if (name.size() >= 6 && name.compare(name.size() - 6, 6, "indptr") == 0) {

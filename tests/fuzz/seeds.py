@@ -51,6 +51,17 @@ def types(file):
 write("types", types)
 
 
+def records(file):
+    kind = np.dtype([("index", "S3"), ("count", "<i4"), ("high", ">u8"), ("share", "<f4"), ("is", "?"),
+                     ("text", h5py.string_dtype()), ("pair", "<i2", (2,))])
+    rows = [(b"a", 1, 2**60, 0.5, True, "one", (1, 2)), (b"bcd", -1, 7, -0.5, False, "", (3, 4))]
+    file["obs"] = np.array(rows, kind)
+    file.create_dataset("var", data=np.array(rows, kind), chunks=(1,), compression="gzip")
+
+
+write("records", records)
+
+
 def sparse(file):
     group = file.create_group("matrix")
     group["data"] = np.array([1, 2, 3, 4, 5], "<i4")

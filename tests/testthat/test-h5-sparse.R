@@ -48,11 +48,15 @@ for kind, x in (("csr", dense), ("csc", dense.T)):
         write(group, x + 0.25 * (x > 0), value="f4", index="i4", pointer="i4", **zipped)
         f["obs/_index"] = ["c%d" % i for i in range(cells)]
         f["var/_index"] = ["f%d" % i for i in range(features)]
-with h5py.File(folder + "/old.h5ad", "w") as f:
-    group = f.create_group("X")
-    group.attrs["h5sparse_format"] = "csr"
-    group.attrs["h5sparse_shape"] = np.array([cells, features])
-    write(group, dense, value="f8", index="i4", pointer="i4", chunks=(64,), compression="lzf")
+for kind, x in (("csr", dense), ("csc", dense.T)):
+    with h5py.File(folder + "/old-%s.h5ad" % kind, "w") as f:
+        for name in ("X", "layers/counts"):
+            group = f.create_group(name)
+            group.attrs["h5sparse_format"] = kind
+            group.attrs["h5sparse_shape"] = np.array([cells, features])
+            write(group, x, value="f8", index="i4", pointer="i4", chunks=(64,), compression="lzf")
+        f["obs"] = np.array([(b"c%d" % i, i) for i in range(cells)], [("index", "S3"), ("rank", "i4")])
+        f["var"] = np.array([(b"f%d" % i,) for i in range(features)], [("index", "S3")])
 # Values that are not finite, the missing number and integer of R among them.
 lost = np.concatenate([np.array([0x7FF00000000007A2], "u8").view("f8"), [np.nan, np.inf, -np.inf]])
 gaps = np.where(rng.random((9, 13)) < 0.7, 0, rng.integers(1, 5, (9, 13))).astype("f8")
@@ -143,12 +147,12 @@ test_that("statistics of every format are those of the dense matrix", {
   path <- sparse_file("dense.h5")
   counts <- h5_matrix(path, "x")[]
   names <- list(paste0("f", 0:69), paste0("c", 0:54))
-  for (name in c("10x-v3.h5", "10x-v2.h5", "csr.h5ad", "csc.h5ad", "old.h5ad")) {
+  for (name in c("10x-v3.h5", "10x-v2.h5", "csr.h5ad", "csc.h5ad", "old-csr.h5ad", "old-csc.h5ad")) {
     x <- counts
     if (name %in% c("csr.h5ad", "csc.h5ad")) x <- x + 0.25 * (x > 0)
     m <- h5_sparse(sparse_file(name))
     expect_identical(dim(m), c(70L, 55L), label = name)
-    if (name != "old.h5ad") expect_identical(dimnames(m), names, label = name)
+    expect_identical(dimnames(m), names, label = name)
     both <- h5_stats(m, 1:2, all_stats)
     for (k in 1:2) {
       expect_equal(both[[k]], dense_stats(if (k == 1L) x else t(x)), tolerance = 1e-12,
@@ -175,7 +179,7 @@ test_that("parts, products and blocks are those of the dense matrix", {
   skip_if_not_installed("Matrix")
   counts <- h5_matrix(path, "x")[]
   withr::local_preserve_seed()
-  for (name in c("10x-v3.h5", "10x-v2.h5", "csr.h5ad", "csc.h5ad", "old.h5ad")) {
+  for (name in c("10x-v3.h5", "10x-v2.h5", "csr.h5ad", "csc.h5ad", "old-csr.h5ad", "old-csc.h5ad")) {
     x <- counts + 0
     if (name %in% c("csr.h5ad", "csc.h5ad")) x <- x + 0.25 * (x > 0)
     m <- h5_sparse(sparse_file(name))

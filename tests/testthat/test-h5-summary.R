@@ -96,6 +96,34 @@ test_that("categories of AnnData are factors, in the present and the former enco
   expect_identical(h5_annotation(m, 1)$old, factor(c("y", "x"), c("x", "y")))
 })
 
+test_that("tables of AnnData before version 0.7 are read", {
+  skip_without_h5()
+  path <- h5_file(files, "anndata-old.h5")
+  cells <- paste0("c", 0:3)
+  for (name in c("X", "layers/raw")) {
+    m <- h5_matrix(path, name)
+    expect_identical(dimnames(m), list(c("g0", "g1", "g2"), cells), label = name)
+    expect_identical(h5_annotation(m, 2), data.frame(
+      index = cells, n_counts = c(0.5, 1, NaN, -2), kind = factor(c("low", NA, "high", "high"), c("low", "high")),
+      batch = c(7, 8, 9, 1), fine = c(TRUE, FALSE, TRUE, TRUE), text = c("one", "", "\u00e4", "x"),
+      high = c("18446744073709551615", "0", "1", "2"), row.names = cells
+    ), label = name)
+  }
+  # Codes of another table that has a field of this name.
+  expect_identical(h5_annotation(m, 1)$kind, c(2L, 0L, 1L))
+  raw <- h5_matrix(path, "raw.X")
+  expect_identical(dimnames(raw), list(paste0("g", 0:3), cells))
+  expect_identical(h5_annotation(raw, 1)$kind, factor(c("z", "x", "y", "y"), c("x", "y", "z")))
+  expect_identical(names(h5_annotation(t(raw), 1)), names(h5_annotation(m, 2)))
+  # A field by itself, and what is none.
+  expect_identical(regatta:::h5_values(path, "obs", field = "kind"), c(0L, -1L, 1L, 1L))
+  for (field in c("none", "kin", "KIND")) expect_null(regatta:::h5_values(path, "obs", field = field))
+  expect_null(regatta:::h5_values(path, "X", field = "kind"))
+  error <- h5_error(regatta:::h5_values(path, "obs", field = "pair"))
+  expect_match(conditionMessage(error), "field `pair` of `obs` in .*type array")
+  expect_match(conditionMessage(h5_error(regatta:::h5_values(path, "obs"))), "type compound")
+})
+
 test_that("whole numbers that no double is are strings of their digits, as are names", {
   skip_without_h5()
   skip_without_h5py()

@@ -292,21 +292,25 @@ test_that("names that lie beyond a table of the file are an error each time", {
   skip_without_h5()
   skip_without_h5py()
   path <- withr::local_tempfile(fileext = ".h5")
-  h5_by_python(path, "f.create_dataset('names', data=['first', 'second'], dtype=h5py.string_dtype())")
-  bytes <- readBin(path, "raw", 1e6)
-  # Length, address of the heap and index of the second one.
-  at <- grepRaw(as.raw(c(6, 0, 0, 0)), bytes, fixed = TRUE, all = TRUE)
-  address <- grepRaw(charToRaw("GCOL"), bytes, fixed = TRUE) - 1L
-  at <- at[vapply(at, function(k) identical(readBin(bytes[k + 4:7], "integer"), address), NA)]
-  expect_length(at, 1L)
-  for (index in c(1000L, 9000L, 65000L)) {
-    bytes[at + 12:15] <- writeBin(index, raw())
-    writeBin(bytes, path)
-    answer <- .Call(
-      regatta:::ffi_trial, regatta:::h5_trial_program(),
-      regatta:::h5_request_bytes(list("values", path, "names", "")), 60
-    )
-    expect_true(is.list(answer), info = paste("index", index))
+  for (field in c("", "text")) {
+    type <- if (nzchar(field)) "[('n', 'i4'), ('text', h5py.string_dtype())]" else "h5py.string_dtype()"
+    values <- if (nzchar(field)) "(1, 'first'), (2, 'second')" else "'first', 'second'"
+    h5_by_python(path, sprintf("f['names'] = np.array([%s], %s)", values, type))
+    request <- regatta:::h5_requests("ffi_h5_values", list(path, "names", "", field))[[1L]]
+    ask <- function() .Call(regatta:::ffi_trial, regatta:::h5_trial_program(), regatta:::h5_request_bytes(request), 60)
+    expect_false(is.list(ask()), info = field)
+    expect_identical(regatta:::h5_values(path, "names", field = field), c("first", "second"))
+    bytes <- readBin(path, "raw", 1e6)
+    # Length, address of the heap and index of the second one.
+    at <- grepRaw(as.raw(c(6, 0, 0, 0)), bytes, fixed = TRUE, all = TRUE)
+    address <- grepRaw(charToRaw("GCOL"), bytes, fixed = TRUE) - 1L
+    at <- at[vapply(at, function(k) identical(readBin(bytes[k + 4:7], "integer"), address), NA)]
+    expect_length(at, 1L)
+    for (index in c(1000L, 9000L, 65000L)) {
+      bytes[at + 12:15] <- writeBin(index, raw())
+      writeBin(bytes, path)
+      expect_true(is.list(ask()), info = paste("index", index, field))
+    }
   }
 })
 

@@ -245,6 +245,34 @@ def write_links(file):
         file.create_virtual_dataset(name, layout, fillvalue=-1)
 
 
+def write_old_anndata(x):
+    """As anndata 0.6 did: tables are records of fixed width, categories stand elsewhere."""
+    def table(*columns):
+        arrays = [np.asarray(values) for _, values in columns]
+        kind = [(name, values.dtype, values.shape[1:]) for (name, _), values in zip(columns, arrays)]
+        records = np.zeros(len(arrays[0]), kind)
+        for (name, _), values in zip(columns, arrays):
+            records[name] = values
+        return records
+
+    with h5py.File(path("anndata-old.h5"), "w") as f:
+        f.create_dataset("X", data=x, chunks=(2, 3), compression="gzip")
+        f["raw.X"] = np.concatenate([x, x[:, :1]], 1)
+        f["layers/raw"] = x.astype("i4")
+        f["obs"] = table(
+            ("index", np.array(["c%d" % i for i in range(4)], "S2")),
+            ("n_counts", np.array([0.5, 1, np.nan, -2], "f4")),
+            ("kind", np.array([0, -1, 1, 1], "i1")), ("batch", np.array([7, 8, 9, 1], "i8")),
+            ("fine", np.array([True, False, True, True])), ("text", np.array([b"one", b"", b"\xc3\xa4", b"x"], "S3")),
+            ("pair", np.zeros((4, 2), "f4")), ("high", np.array([2**64 - 1, 0, 1, 2], "u8")))
+        f["uns/kind_categories"] = np.array([b"low", b"high"], "S4")
+        f["uns/batch_categories"] = np.array([b"a", b"b"], "S1")
+        genes = table(("_index", np.array([b"g0", b"g1", b"g2", b"g3"], "S2")), ("kind", np.array([2, 0, 1, 1], "i1")))
+        f.create_dataset("var", data=genes[:3], chunks=(2,), compression="gzip")
+        f["raw.var"] = genes
+        f["raw.cat/kind_categories"] = ["x", "y", "z"]
+
+
 def write_names():
     x = values((4, 3)).astype("f4")
     with h5py.File(path("anndata.h5"), "w") as f:
@@ -254,6 +282,7 @@ def write_names():
         f["obs"].attrs["_index"] = "cell"
         f.create_dataset("var/_index", data=["g%d" % i for i in range(3)])
         f["var"].attrs["_index"] = "_index"
+    write_old_anndata(x)
     with h5py.File(path("loom.h5"), "w") as f:
         f.create_dataset("matrix", data=x, chunks=(4, 2), compression="gzip", compression_opts=2)
         f["row_attrs/Gene"] = np.array(["g%d" % i for i in range(4)], "S8")
