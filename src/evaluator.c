@@ -195,7 +195,8 @@ static void publish_object(rg_record_type type, int kind, SEXP object) {
     publish(type, kind, &evaluator.buffer);
     return;
   }
-  rg_record header = {0, (uint8_t)type, 0, (uint8_t)kind, 0, evaluator.element, evaluator.tries, 0};
+  rg_record header = {.type = (uint8_t)type, .kind = (uint8_t)kind, .element = evaluator.element,
+                      .tries = evaluator.tries};
   object = PROTECT(rg_encode_settle(object, &evaluator.channel.settle));
   evaluator.channel.keep(evaluator.channel.state, &header, object);
   UNPROTECT(1);

@@ -592,8 +592,12 @@ static void enter_run(rg_pool *pool, int number, const rg_run_ends *ends) {
 }
 
 static void open_channel(const rg_pool *pool) {
-  const rg_channel channel = {NULL, channel_next, channel_ended, channel_publish,
-                              channel_cancelled, pool->arena, pool->share_from, NULL};
+  const rg_channel channel = {.next = channel_next,
+                              .ended = channel_ended,
+                              .publish = channel_publish,
+                              .cancelled = channel_cancelled,
+                              .arena = pool->arena,
+                              .share_from = pool->share_from};
   rg_evaluator_set_channel(&channel, R_NilValue);
 }
 
