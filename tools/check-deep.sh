@@ -8,13 +8,21 @@ rm -rf "$logs"
 mkdir -p "$logs"
 lines=() failed=0
 
+# What a command that ends well says of itself when it has done nothing: "NAME: skipped, why" or "skipped: why".
+why_skipped() { sed -nE 's/^([A-Za-z][A-Za-z -]*: )?skipped[,:] //p' "$1" | head -n 1; }
+
 # step NAME LOG command ...
 step() {
-  local name=$1 log=$logs/$2.log start=$SECONDS
+  local name=$1 log=$logs/$2.log start=$SECONDS why
   shift 2
   printf '\n== %s\n' "$name"
   if "$@" </dev/null >"$log" 2>&1; then
-    lines+=("ok      $name ($((SECONDS - start)) s)")
+    why=$(why_skipped "$log")
+    if [ -n "$why" ]; then
+      skip "$name" "$why"
+    else
+      lines+=("ok      $name ($((SECONDS - start)) s)")
+    fi
   else
     lines+=("FAILED  $name: $log")
     failed=$((failed + 1))
@@ -70,6 +78,13 @@ else
   skip "protection from the garbage collector" "there is no libclang for Python (on Debian: python3-clang-14)"
 fi
 step "sanitizers" sanitize tools/sanitize.sh
+# C and C++ without R. Limits are several times what two busy cores take.
+cores=$(getconf _NPROCESSORS_ONLN)
+for part in c cpp; do
+  for build in asan tsan; do
+    step "$build of tests/$part" "$part-$build" timeout -k 5 3600 make -s -j"$cores" -C "tests/$part" $build
+  done
+done
 step "a collection at every allocation" gctorture Rscript --vanilla tools/gctorture.R
 if command -v valgrind >/dev/null; then
   step "valgrind" valgrind tools/valgrind.sh
