@@ -249,15 +249,18 @@ table_rows <- function(text) {
   Filter(function(row) nzchar(row[[1L]]) && row[[1L]] != "---", rows)
 }
 
-# What a link to a test is wrong about: `[title of a test](its file)`, a test of R or of C++.
-wrong_test <- function(root, page, link) {
-  parts <- regmatches(link, regexec("^\\[(.*)\\]\\((.*)\\)$", link))[[1L]]
-  if (length(parts) != 3L) return("is no link")
-  file <- file.path(root, dirname(page), parts[[3L]])
-  if (!file.exists(file)) return("has no file")
-  starts <- paste0(c("test_that(\"", "TEST("), parts[[2L]], c("\"", ")"))
-  if (!any(vapply(starts, grepl, NA, x = read_text(file), fixed = TRUE))) return("has no such test")
-  character()
+# What links to tests are wrong about: `[title of a test](its file)`, a test of R, one of those whose titles begin with
+# it, or a test of C++.
+wrong_test <- function(root, page, cell) {
+  links <- all_matches("\\[.*?\\]\\([^ )]*\\)", cell)
+  if (length(links) == 0L) return("is no link")
+  unlist(lapply(links, function(link) {
+    parts <- regmatches(link, regexec("^\\[(.*)\\]\\((.*)\\)$", link))[[1L]]
+    file <- file.path(root, dirname(page), parts[[3L]])
+    if (!file.exists(file)) return("has no file")
+    starts <- paste0(c("test_that(\"", "test_that(paste(\"", "TEST("), parts[[2L]], c("\"", "\"", ")"))
+    if (!any(vapply(starts, grepl, NA, x = read_text(file), fixed = TRUE))) "has no such test"
+  }))
 }
 
 test_that("what the comparison says that regatta does is shown by the test that it names", {
@@ -306,9 +309,11 @@ test_that("the checks of this file find what they look for", {
   )
   writeLines(text, page)
   expect_identical(missing_paths(root, text), "R/b.R")
-  writeLines(c("test_that(\"it works\", {", "TEST(it_ends) {"), file.path(root, "test.R"))
-  expect_identical(wrong_test(root, "page.md", "[it works](test.R)"), character())
-  expect_identical(wrong_test(root, "page.md", "[it_ends](test.R)"), character())
+  tests <- c("test_that(\"it works\", {", "test_that(paste(\"it goes on:\", a), {", "TEST(it_ends) {")
+  writeLines(tests, file.path(root, "test.R"))
+  expect_null(wrong_test(root, "page.md", "[it works](test.R), on: [it_ends](test.R)"))
+  expect_null(wrong_test(root, "page.md", "[it goes on:](test.R)"))
+  expect_identical(wrong_test(root, "page.md", "[it works](test.R), [it fails](test.R)"), "has no such test")
   expect_identical(wrong_test(root, "page.md", "[it fails](test.R)"), "has no such test")
   expect_identical(wrong_test(root, "page.md", "[it works](tests.R)"), "has no file")
   expect_identical(wrong_test(root, "page.md", ""), "is no link")

@@ -1,5 +1,14 @@
 detritus <- detritus_snapshot()
 
+test_that("a worker is a child of the session, and has its memory", {
+  skip_unless_linux()
+  here <- new.env()
+  got <- par_lapply(1:4, function(i) {
+    list(parent = parent_pid(Sys.getpid()), address = rlang::obj_address(here))
+  }, .control = two_workers())
+  expect_identical(got, rep(list(list(parent = Sys.getpid(), address = rlang::obj_address(here))), 4L))
+})
+
 test_that("idle workers are collected after a run without another call, and their peak memory is known", {
   skip_unless_linux()
   pids <- unlist(par_lapply(1:4, function(i) Sys.getpid(), .control = two_workers(batch = 1L)))

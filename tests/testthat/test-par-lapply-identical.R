@@ -183,6 +183,17 @@ test_that("elements of very different length come back in order", {
   })
 })
 
+test_that("an element that takes long holds up no other", {
+  withr::local_preserve_seed()
+  folder <- withr::local_tempdir()
+  got <- par_vapply(1:8, function(i) {
+    if (i == 1L) wait_until(function() length(list.files(folder)) == 7L) else file.create(file.path(folder, i))
+    Sys.getpid()
+  }, 0L, .control = two_workers(batch = 1L))
+  expect_length(unique(got[-1L]), 1L)
+  expect_false(got[[1L]] %in% got[-1L])
+})
+
 test_that("an element that fails or kills its worker is tried again before those that wait", {
   for (fail in list(function() stop("once"), function() tools::pskill(Sys.getpid(), tools::SIGKILL))) {
     again <- withr::local_tempfile()

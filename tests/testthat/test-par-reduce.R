@@ -11,6 +11,13 @@ test_that("a fold gives what Reduce() gives", {
   )
 })
 
+test_that("values are combined where they are made, and one of each stretch is combined here", {
+  makers <- par_reduce(1:1000, function(i) integer(), function(a, b) c(a, b, Sys.getpid()), .control = two_workers())
+  expect_length(makers, 999L)
+  expect_identical(sum(makers == Sys.getpid()), par_last()$n - 1L)
+  expect_lt(par_last()$n, 500L)
+})
+
 test_that("the first value alone has the name that Reduce() gives it", {
   pair <- function(i) c(a = i, b = -i)
   none <- c(a = 0, b = 0)

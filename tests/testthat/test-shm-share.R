@@ -151,7 +151,7 @@ test_that("shared objects travel through a parallel cluster as they are", {
   expect_identical(parallel::clusterCall(cluster, identity, shared)[[1L]], x)
 })
 
-test_that("shared objects travel through callr, future and mirai as they are", {
+test_that("shared objects travel through callr as they are", {
   withr::local_preserve_seed()
   skip_if_not_installed("callr")
   x <- list(m = matrix(runif(1e5), 100), s = rep(c("a", NA, "\u00e9"), 4000))
