@@ -312,6 +312,38 @@ test_that("columns behind more than 2^31 entries are read, in memory for themsel
   expect_match(conditionMessage(h5_error(m[, 549])), "the same index twice")
 })
 
+test_that("statistics of more than 2^31 entries are right, in bounded memory", {
+  skip_without_h5()
+  skip_without_h5py()
+  skip_if_not_installed("processx")
+  skip_if(!nzchar(Sys.getenv("REGATTA_LONG")), "it takes a quarter of a minute, where REGATTA_LONG is set")
+  withr::local_preserve_seed()
+  path <- withr::local_tempfile(fileext = ".h5")
+  # 32,800 full columns of 65,536 entries: the positions of all are the same chunk, and of the values two are not 2.
+  h5_by_python(path, c(
+    "import zlib", "each, many, lines = 65536, 32800, 16", "g = f.create_group('matrix')",
+    "packed = dict(shape=(each * many,), chunks=(each * lines,), compression='gzip', shuffle=True)",
+    "data = g.create_dataset('data', dtype='u1', fillvalue=2, **packed)",
+    "indices = g.create_dataset('indices', dtype='<u2', **packed)",
+    "one = zlib.compress(np.tile(np.arange(each, dtype='<u2'), lines).view('u1').reshape(-1, 2).T.tobytes(), 9)",
+    "for at in range(0, each * many, each * lines): indices.id.write_direct_chunk((at,), one)",
+    "data[each * many - 2:] = [7, 9]",
+    "g['indptr'] = np.arange(many + 1, dtype='i8') * each", "g['shape'] = np.array([each, many], 'i4')"
+  ))
+  found <- h5_measured(path, c(
+    "m <- h5_sparse(path, dimnames = FALSE)",
+    "invisible(dim(m))",
+    "before <- peak()",
+    "both <- h5_stats(m, 1:2, c('sum', 'max', 'nnz'), threads = 2L)",
+    "cat(before, peak(), dim(m), unlist(both), '\n')"
+  ))
+  expect_identical(found[3:4], c(65536, 32800))
+  rows <- list(sum = c(rep(65600, 65534), 65605, 65607), max = c(rep(2, 65534), 7, 9), nnz = rep(32800, 65536))
+  columns <- list(sum = c(rep(131072, 32799), 131084), max = c(rep(2, 32799), 9), nnz = rep(65536, 32800))
+  expect_identical(found[-(1:4)], unlist(c(rows, columns), use.names = FALSE))
+  expect_lt(found[[2L]] - found[[1L]], 128)
+})
+
 test_that("vectors that do not fit together are errors", {
   path <- sparse_file("wrong.h5")
   says <- function(name) conditionMessage(h5_error(h5_col_sums(h5_sparse(path, name))))
