@@ -60,12 +60,23 @@ tests_by_clang() {
     par-values par-errors fault-values shm-array shm-share encode char-map executor-fork
 }
 
+build_without_hdf5() {
+  rm -rf "$logs/without-hdf5"
+  mkdir -p "$logs/without-hdf5"
+  REGATTA_HDF5=no R CMD INSTALL --no-docs --library="$logs/without-hdf5" \
+    "$(tools/stage.sh .build/stage-without-hdf5/regatta)" &&
+    R_LIBS="$logs/without-hdf5:$R_LIBS" Rscript --vanilla tools/check-without-hdf5.R
+}
+
 step "R CMD check --as-cran" as-cran env REGATTA_CHECK_FLAGS=--as-cran tools/check-package.sh --no-tests
 step "a tarball below 5 MB" tarball small_tarball
 step "R CMD check --as-cran on the newest R" as-cran-newest tools/current-r.sh --check
 # Vignettes show other packages, and are built where these are.
 step "R CMD check with nothing but what the package needs" depends-only \
   env _R_CHECK_DEPENDS_ONLY_=true _R_CHECK_DEPENDS_ONLY_VIGNETTES_=false tools/check-package.sh --no-tests
+step "built without libhdf5" without-hdf5 build_without_hdf5
+step "more than 2^31 entries" long-sparse \
+  env REGATTA_LONG=1 REGATTA_SOURCE="$PWD" Rscript --vanilla tools/run-files.R "$logs/long-files" h5-sparse
 if command -v clang >/dev/null; then
   step "built by clang" clang build_by_clang
   step "tests of what clang has built" clang-tests tests_by_clang
