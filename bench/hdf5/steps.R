@@ -13,11 +13,14 @@ steps <- c(
   "regatta, 1 thread" = "`h5_col_sums()`, one thread", "regatta, 2 threads" = "`h5_col_sums()`, two threads",
   "inflating alone, 2 threads" = "inflating the chunks, and nothing else, two threads"
 )
+number <- function(x, digits) {
+  if (x < 10^digits) sprintf("%.*g", digits, x) else format(signif(x, digits), big.mark = ",")
+}
 ours <- elapsed$median_s[elapsed$peer == "regatta, 2 threads"]
 cat("| step | seconds | processor time | times as long as `h5_col_sums()` by two threads |\n|---|---|---|---|\n")
 for (peer in intersect(names(steps), elapsed$peer)) {
   seconds <- elapsed$median_s[elapsed$peer == peer]
   spent <- processor$median_s[processor$peer == peer]
-  cat(sprintf("| %s | %.3g | %s | %.2g |\n", steps[[peer]], seconds, if (length(spent) == 1L) sprintf("%.3g s", spent) else "",
-    seconds / ours))
+  cat(sprintf("| %s | %s | %s | %s |\n", steps[[peer]], number(seconds, 3L),
+    if (length(spent) == 1L) paste(number(spent, 3L), "s") else "", number(seconds / ours, 2L)))
 }

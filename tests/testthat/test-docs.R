@@ -181,6 +181,30 @@ test_that("the table of floors is that of tools/floors.csv", {
   expect_identical(rows[!vapply(rows, grepl, NA, x = text, fixed = TRUE)], character())
 })
 
+test_that("what the vignette says of measured times of HDF5 is what the results of the benchmarks say", {
+  root <- doc_root()
+  text <- readLines(file.path(root, "vignettes", "hdf5.Rmd"), encoding = "UTF-8")
+  steps <- withr::with_dir(root, capture.output(source(file.path("bench", "hdf5", "steps.R"), local = new.env())))
+  expect_gt(length(steps), 8L)
+  shown <- text[seq(match(steps[[1L]], text), length.out = length(steps))]
+  expect_identical(shown, steps)
+  words <- gsub("\\s+", " ", paste(text, collapse = " "))
+  median_of <- function(file, cell, peer) {
+    rows <- utils::read.csv(file.path(root, "bench", "results", file))
+    rows$median_s[rows$cell == cell & rows$peer == peer]
+  }
+  sums <- function(peer) median_of("hdf5.csv", "column sums, the post's file", paste0("DelayedMatrixStats, ", peer))
+  pass <- function(peer) median_of("hdf5-cache.csv", "column sums, 1 to 100, 1 thread", paste0("regatta, ", peer))
+  said <- c(
+    sprintf("That takes %.0f times as long", sums("lapply by 1, from 10 columns") / sums("serial")),
+    sprintf("took %.3g s without a cache, %.3g s as the first one with a cache of 532 MB, and %.2g s as the second",
+      pass("without a cache"), pass("first pass with a cache"), pass("from the cache"))
+  )
+  for (sentence in said) expect_match(words, sentence, fixed = TRUE)
+  expect_lt(max(sums("lapply by 100"), sums("lapply by 1000")) / sums("serial"), 1.05)
+  expect_equal(sums("mclapply by 1000") / sums("lapply by 1000"), 0.6, tolerance = 0.05)
+})
+
 test_that("the words of the README run and give what it shows", {
   root <- doc_root()
   text <- read_text(file.path(root, "README.md"))
