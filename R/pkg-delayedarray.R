@@ -99,12 +99,13 @@ h5_seed_array <- function(x, index) {
   }
   part <- as.matrix(part)
   dimnames(part) <- NULL
+  # Sparse matrices of package Matrix have no integers.
+  storage.mode(part) <- h5_seed_type(x)
   part
 }
 
-h5_seed_type <- function(x) {
-  if (inherits(x, "h5_sparse")) "double" else h5_r_type(x)
-}
+# As HDF5Array has it: functions of matrixStats such as rowTabulates() are for integers only.
+h5_seed_type <- function(x) h5_r_type(x)
 
 h5_seed_chunk <- function(x) {
   fields <- h5_fields(x)
@@ -118,7 +119,14 @@ h5_seed_chunk <- function(x) {
 h5_seed_sparse <- function(x, index) {
   part <- h5_sparse_part(x, index[[1L]], index[[2L]])
   dimnames(part) <- NULL
-  if (isNamespaceLoaded("SparseArray")) methods::as(part, "SVT_SparseMatrix") else methods::as(part, "SparseArraySeed")
+  type <- h5_seed_type(x)
+  if (isNamespaceLoaded("SparseArray")) {
+    set_type <- getExportedValue("BiocGenerics", "type<-")
+    return(set_type(methods::as(part, "SVT_SparseMatrix"), value = type))
+  }
+  seed <- methods::as(part, "SparseArraySeed")
+  storage.mode(seed@nzdata) <- type
+  seed
 }
 
 # `rows`, `cols`, `na.rm`, `center` and `useNames` are those of matrixStats.
