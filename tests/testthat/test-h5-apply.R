@@ -228,6 +228,39 @@ test_that("blocks and new datasets are computed on a cluster, too", {
   expect_identical(written[], values)
 })
 
+test_that("irlba and RSpectra find singular vectors by products with a matrix in a file", {
+  skip_without_h5()
+  skip_if_not_installed("Matrix")
+  withr::local_preserve_seed()
+  set.seed(1)
+  dense <- h5_matrix(system.file("extdata", "example.h5", package = "regatta"), "counts")
+  sparse <- h5_sparse(system.file("extdata", "example-10x.h5", package = "regatta"))
+  tried <- 0L
+  for (m in list(dense, t(dense), sparse)) {
+    x <- as.matrix(m)
+    if (nzchar(system.file(package = "RSpectra"))) {
+      center <- h5_row_means(m)
+      found <- getExportedValue("RSpectra", "svds")(
+        function(v, args) h5_crossprod(m, v) - sum(center * v), k = 3, dim = rev(dim(m)),
+        Atrans = function(u, args) h5_product(m, u) - center * sum(u)
+      )
+      right <- svd(scale(t(x), scale = FALSE))
+      expect_equal(found$d, right$d[1:3], tolerance = 1e-8)
+      expect_equal(abs(crossprod(found$v, right$v[, 1:3])), diag(3), tolerance = 1e-6)
+      tried <- tried + 1L
+    }
+    if (nzchar(system.file(package = "irlba"))) {
+      times <- function(x, y) {
+        if (inherits(x, "h5_object")) h5_product(x, y) else t(h5_crossprod(y, if (is.matrix(x)) t(x) else x))
+      }
+      found <- getExportedValue("irlba", "irlba")(m, nv = 3, mult = times)
+      expect_equal(found$d, svd(x)$d[1:3], tolerance = 1e-6)
+      tried <- tried + 1L
+    }
+  }
+  skip_if(tried == 0L, "neither irlba nor RSpectra is installed")
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
