@@ -17,4 +17,10 @@ export R_LIBS="$REGATTA_LIB${R_LIBS:+:$R_LIBS}"
 if [ -z "${LC_ALL:-}" ] && locale -a 2>/dev/null | grep -qix 'C\.utf-\?8'; then
   export LC_ALL=C.UTF-8
 fi
+
+# Real files for the tests, where there are any beside the tree: they are not in it.
+if [ -z "${REGATTA_TEST_DATA+set}" ] && [ -d ../shared/data ]; then
+  REGATTA_TEST_DATA=$(cd ../shared/data && pwd)
+  export REGATTA_TEST_DATA
+fi
 exec "$@"
