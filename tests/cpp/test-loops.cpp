@@ -189,6 +189,28 @@ TEST(for_uses_no_more_threads_than_asked) {
   CHECK(elsewhere.load() == 0);
 }
 
+TEST(for_keeps_out_workers_that_look_for_work) {
+  for (int round = 0; round < 5; ++round) {
+    Crowd crowd;
+    std::atomic<int> ended(0);
+    // Workers are at tasks until the loop has begun, and look for more while it runs.
+    for (int i = 0; i < 3; ++i) {
+      regatta::push([&] {
+        CHECK(check::wait_until([&] { return crowd.most() > 0; }));
+        ++ended;
+      });
+    }
+    regatta::parallelFor(0, 400, [&](int) {
+      crowd.visit([&] {
+        CHECK(check::wait_until([&] { return ended.load() == 3; }));
+        busy(3000);
+      });
+    }, 2);
+    CHECK(crowd.most() <= 2);
+    regatta::wait();
+  }
+}
+
 TEST(for_uses_all_threads_for_long_bodies) {
   // Each body waits for the others, which only works if all run at the same time.
   std::atomic<int> arrived(0);
