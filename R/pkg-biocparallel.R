@@ -11,12 +11,13 @@ RegattaParam <- function(workers = NULL, tasks = 0L, stop.on.error = TRUE, progr
   loadNamespace("BiocParallel")
   call <- sys.call()
   place <- where_with_workers(workers, .on, check_control(.control, 1, call = call), call)
+  one_each <- progressbar && missing(tasks)
   if (!isTRUE(is.na(tasks))) tasks <- check_count(tasks, "tasks", min = 0, call = call)
   # Workers that are forked have the variables of the session.
   if (is.null(exportvariables)) exportvariables <- !is.null(place$on)
-  the$biocparallel$make(
+  param <- the$biocparallel$make(
     workers = where_workers(place),
-    tasks = if (progressbar && tasks %in% 0L) .Machine$integer.max else as.integer(tasks),
+    tasks = if (one_each) .Machine$integer.max else as.integer(tasks),
     jobname = jobname, log = log, logdir = logdir, threshold = threshold, resultdir = resultdir,
     stop.on.error = stop.on.error, timeout = as.integer(timeout),
     exportglobals = exportglobals,
@@ -24,6 +25,8 @@ RegattaParam <- function(workers = NULL, tasks = 0L, stop.on.error = TRUE, progr
     progressbar = progressbar, RNGseed = if (!is.null(RNGseed)) as.integer(RNGseed), RNGstream = NULL,
     force.GC = force.GC, fallback = fallback, place = place, backend = NULL
   )
+  methods::validObject(param)
+  param
 }
 
 biocparallel_hook <- function() {

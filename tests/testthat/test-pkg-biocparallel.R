@@ -85,7 +85,15 @@ test_that("a task that was ended is not called an element of the user's, nor is 
   }
 })
 
+test_that("there is a task for each element where a progress bar is shown, and no number of tasks is given", {
+  tasks <- function(...) bp("bptasks")(RegattaParam(2, ...))
+  expect_identical(c(tasks(), tasks(tasks = 3)), c(0L, 3L))
+  expect_identical(c(tasks(progressbar = TRUE), tasks(0L, progressbar = TRUE)), c(.Machine$integer.max, 0L))
+})
+
 test_that("what is wrong among its arguments is named", {
+  expect_error(RegattaParam(2, force.GC = NA), "force.GC")
+  expect_error(RegattaParam(2, logdir = tempdir()), "'log' must be TRUE when 'logdir' is given")
   expect_error(RegattaParam(0), "`workers` must be a positive whole number, not `0`", class = "regatta_error_argument")
   expect_error(RegattaParam("a"), "`workers` must be a number of workers", class = "regatta_error_argument")
   expect_error(RegattaParam(2, tasks = -1L), "`tasks` must be a whole number of at least 0")
