@@ -34,7 +34,7 @@ wanted_packages <- function(goal) {
     run = strong,
     demo = c(strong, "Config/Needs/demo"),
     test = c(strong, "Suggests", "Config/Needs/demo", "Config/Needs/test"),
-    peers = c(strong, "Suggests", "Enhances"),
+    peers = c(strong, "Suggests", "Enhances", "Config/Needs/peers"),
     bench = c(strong, "Suggests", "Config/Needs/bench"),
     site = c(strong, "Suggests", "Config/Needs/website"),
     stop("no such goal: ", goal)
