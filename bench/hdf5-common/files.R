@@ -18,13 +18,20 @@ hdf5_make <- function(made, script, ...) {
   invisible(made)
 }
 
-# The post's file, "post.h5", and the same with most values 0, "zeros.h5", in the folder that is returned: as large as
-# in the post, or a twentieth of it.
+# The post's file, "post.h5", and one with most values 0, "genes.h5", in the folder that is returned: as large as in the
+# post, or a twentieth of it.
 hdf5_extent <- if (bench_short) c(6000, 5000) else c(30000, 20000)
 hdf5_post_files <- function() {
   folder <- file.path(hdf5_folder, paste(hdf5_extent, collapse = "x"))
-  hdf5_make(file.path(folder, "zeros.h5"), "bench/hdf5/make.py", folder, hdf5_extent[[1L]], hdf5_extent[[2L]])
+  hdf5_make(file.path(folder, "genes.h5"), "bench/hdf5/make.py", folder, hdf5_extent[[1L]], hdf5_extent[[2L]])
   folder
+}
+
+# Takes a file out of the cache of the system, as far as nobody has mapped it: what is read next comes from the disk.
+hdf5_forget <- function(path) {
+  script <- paste("import os, sys", "file = os.open(sys.argv[1], os.O_RDONLY)", "os.fsync(file)",
+    "os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)", sep = "; ")
+  invisible(system2(hdf5_python, c("-c", shQuote(script), shQuote(path))))
 }
 
 hdf5_bioconductor <- c("DelayedMatrixStats", "HDF5Array", "rhdf5")

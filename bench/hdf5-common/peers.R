@@ -20,7 +20,6 @@ hdf5_delayed <- function(path, how) {
   x <- HDF5Array(path, "counts")
   switch(how,
     serial = function() DelayedMatrixStats::colSums2(x),
-    medians = function() DelayedMatrixStats::colMedians(x),
     "lapply by 100" = function() hdf5_loop(x, 100),
     "lapply by 1000" = function() hdf5_loop(x, 1000),
     "mclapply by 1000" = function() hdf5_loop(x, 1000, loop = parallel::mclapply, mc.cores = 2L),
@@ -31,6 +30,14 @@ hdf5_delayed <- function(path, how) {
       DelayedMatrixStats::colSums2(x)
     }
   )
+}
+
+# Of all rows or columns, by a function of DelayedMatrixStats.
+hdf5_delayed_all <- function(path, name) {
+  hdf5_attach()
+  f <- getExportedValue("DelayedMatrixStats", name)
+  x <- HDF5Array(path, "counts")
+  function() f(x)
 }
 
 hdf5_script <- function(name, lines) {

@@ -21,21 +21,25 @@ rows <- bench_cell(cell, opening, same = TRUE)
 bench_aim("seconds until it is open and read", rows$median_s[[1L]], 0.1)
 
 # In a session of its own, which has seen a call before: bytes between what is resident before a call and the most
-# that was while it ran. The result has 8 bytes for a column.
+# that was while it ran, without the result. A call is the margins and statistics of h5_stats().
 peak_script <- hdf5_script("peak.R", c(
   "arguments <- commandArgs(TRUE)", "status <- function(field) {",
   "  1024 * as.numeric(gsub('[^0-9]', '', grep(field, readLines('/proc/self/status'), value = TRUE)))", "}",
-  "threads <- as.integer(arguments[[2L]])",
+  "threads <- as.integer(arguments[[2L]])", "margins <- as.integer(strsplit(arguments[[3L]], '')[[1L]])",
+  "wanted <- strsplit(arguments[[4L]], ',')[[1L]]",
   "if (threads > 0) {",
   "  x <- suppressWarnings(regatta::h5_matrix(arguments[[1L]], 'counts', dimnames = FALSE))",
-  "  sums <- function(columns) regatta::h5_col_sums(x, columns = columns, threads = threads)",
+  "  small <- regatta::h5_stats(x, 2, wanted, columns = 1:2, threads = threads)",
+  "  call <- function() regatta::h5_stats(x, margins, wanted, threads = threads)",
   "} else {", "  suppressPackageStartupMessages({ library(DelayedMatrixStats); library(HDF5Array) })",
-  "  x <- HDF5Array(arguments[[1L]], 'counts')", "  sums <- function(columns) DelayedMatrixStats::colSums2(x, cols = columns)",
-  "}", "small <- sums(1:2)", "invisible(gc())", "cat('5', file = '/proc/self/clear_refs')", "before <- status('VmRSS')",
-  "all <- sums(NULL)", "cat(status('VmHWM') - before - 8 * ncol(x))"
+  "  x <- HDF5Array(arguments[[1L]], 'counts')", "  small <- DelayedMatrixStats::colSums2(x, cols = 1:2)",
+  "  call <- function() DelayedMatrixStats::colSums2(x)",
+  "}", "invisible(gc())", "cat('5', file = '/proc/self/clear_refs')", "before <- status('VmRSS')",
+  "all <- call()", "cat(status('VmHWM') - before - as.numeric(object.size(all)))"
 ))
-peak <- function(threads) {
-  found <- system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", shQuote(c(peak_script, path, threads))), stdout = TRUE)
+peak <- function(threads, margins = "2", wanted = "sum") {
+  script <- c("--vanilla", shQuote(c(peak_script, path, threads, margins, wanted)))
+  found <- system2(file.path(R.home("bin"), "Rscript"), script, stdout = TRUE)
   as.numeric(utils::tail(found, 1L))
 }
 threads <- c(1L, 2L, 8L, 32L)
@@ -45,6 +49,17 @@ memory <- bench_summary("bytes of memory for column sums, at the most", t(peaks)
 print(memory[c("peer", "median_s")], row.names = FALSE)
 bench_aim("memory besides the result, MiB", max(peaks[seq_along(threads)]) / 2^20, 64)
 rows <- rbind(rows, memory)
+other <- list("row sums" = c("1", "sum"), "sums of both" = c("12", "sum"),
+  "five statistics of both" = c("12", "sum,var,min,max,nnz"), "column medians" = c("2", "median"))
+for (name in names(other)) {
+  peaks <- vapply(1:2, function(threads) peak(threads, other[[name]][[1L]], other[[name]][[2L]]), 0)
+  names(peaks) <- c("regatta, 1 thread", "regatta, 2 threads")
+  memory <- bench_summary(sprintf("bytes of memory for %s, at the most", name), t(peaks))
+  print(memory[c("peer", "median_s")], row.names = FALSE)
+  # Medians take what `memory` of h5_stats() says.
+  if (name != "column medians") bench_aim(sprintf("memory besides the result, %s, MiB", name), max(peaks) / 2^20, 64)
+  rows <- rbind(rows, memory)
+}
 
 # Random numbers are made by the workers, too.
 write_with <- function(workers) {

@@ -37,7 +37,7 @@ timer <- function(peer) {
 
 there <- length(bench_peer("DelayedMatrixStats, serial", hdf5_bioconductor, NULL)) > 0L
 rows <- NULL
-for (file in c("post.h5", "zeros.h5")) {
+for (file in c("post.h5", "genes.h5")) {
   path <- file.path(folder, file)
   label <- if (file == "post.h5") "the post's file" else "93% zeros"
   peers <- list("regatta with zlib, 2 threads" = ours(path))
