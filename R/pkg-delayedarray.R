@@ -134,19 +134,29 @@ matrixgenerics_register <- function() {
   stats <- c(Sums2 = "sum", Means2 = "mean", Mins = "min", Maxs = "max", Vars = "var", Sds = "sd", Medians = "median")
   for (name in names(stats)) {
     make <- if (name %in% c("Vars", "Sds")) matrixgenerics_spread else matrixgenerics_method
-    delayedarray_set(paste0("col", name), "MatrixGenerics", make(2L, stats[[name]]))
-    delayedarray_set(paste0("row", name), "MatrixGenerics", make(1L, stats[[name]]))
+    matrixgenerics_set(paste0("col", name), make(2L, stats[[name]]))
+    matrixgenerics_set(paste0("row", name), make(1L, stats[[name]]))
   }
   if (!is.null(the$delayedarray) && methods::isClass(delayedarray_class, where = the$delayedarray)) {
     for (name in c("colMins", "colMaxs", "rowMins", "rowMaxs")) matrixgenerics_set_range(name)
   }
 }
 
+# Whether there are names by default is the generic's: NA in the old generation, TRUE in the new one.
+matrixgenerics_set <- function(name, method, classes = delayedarray_classes) {
+  generic <- delayedarray_generic(name, "MatrixGenerics")
+  if (is.null(generic)) {
+    return(invisible(FALSE))
+  }
+  formals(method)$useNames <- formals(methods::slot(generic, ".Data"))$useNames
+  delayedarray_set(name, "MatrixGenerics", method, classes)
+}
+
 # DelayedArray has methods of its own for these, which do not ask the seed.
 matrixgenerics_set_range <- function(name) {
   margin <- if (startsWith(name, "col")) 2L else 1L
   of_seed <- matrixgenerics_method(margin, if (endsWith(name, "Mins")) "min" else "max")
-  delayedarray_set(name, "MatrixGenerics", function(x, rows = NULL, cols = NULL, na.rm = FALSE, ..., useNames = NA) {
+  matrixgenerics_set(name, function(x, rows = NULL, cols = NULL, na.rm = FALSE, ..., useNames = NA) {
     if (!inherits(x@seed, delayedarray_classes)) {
       return(methods::callNextMethod())
     }

@@ -64,9 +64,11 @@ mirror() {
     awk '$1 == "Debian" && $2 == "Packages" && $3 !~ /security/ { print $4; exit }'
 }
 
-# Debian's names of the R packages that the tests use, and what those of the system need.
+# Debian's names of the R packages that the tests use, and what those of the system need. Of Bioconductor those that
+# have HDF5 matrices, whose newer generation (S4Arrays, SparseArray) no older R has.
 packages() {
   printf '%s\n' r-base-core r-base-dev libhdf5-dev libdeflate-dev libsodium-dev python3-h5py procps devscripts
+  printf 'r-bioc-%s\n' delayedarray delayedmatrixstats hdf5array rhdf5 sparsearray
   Rscript --vanilla tools/setup.R wanted test | tr '[:upper:]' '[:lower:]' |
     awk '$1 !~ /^(compiler|grdevices|graphics|methods|parallel|stats|tools|utils)$/ { print "r-cran-" $1 }' | sort -u
 }
