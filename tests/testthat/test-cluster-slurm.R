@@ -124,7 +124,7 @@ test_that("a map with a checkpoint whose job Slurm ends, as at its limit of time
   at <- function(name) file.path(folder, name)
   script <- bquote({
     element <- function(i, folder) {
-      cat(i, "\n", file = file.path(folder, "runs"), append = TRUE, sep = "")
+      cat(sprintf("%d\n", as.integer(i)), file = file.path(folder, "runs"), append = TRUE)
       # The second half is not for the first job.
       if (i > 10L && !file.exists(file.path(folder, "again"))) Sys.sleep(600)
       i + runif(1)

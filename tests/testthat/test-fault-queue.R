@@ -103,7 +103,7 @@ test_that("a number that was overwritten costs neither its element nor another o
       written <- tempfile()
       runs <- tempfile()
       values <- unclass(suppressWarnings(par_lapply(1:12, function(i) {
-        cat(i, "\n", file = runs, append = TRUE)
+        cat(sprintf("%d\n", as.integer(i)), file = runs, append = TRUE) # one write for a line
         if (i == 1L) {
           before <- .C("overwrite_number", case$place, case$number, case$claimed, 0)[[4L]]
           writeLines(format(before), paste0(written, ".part"))

@@ -72,7 +72,8 @@ test_that("chunks of other filters are read by libhdf5's plugins, where these ar
     "                         (32015, 'zstd', (3,))):",
     "    if not h5py.h5z.filter_avail(id): continue",
     "    for t in ('<i4', '>u2', '<f8'):",
-    "        f.create_dataset(name + '/' + t[1:], data=x.astype(t), chunks=(5, 4), compression=id, compression_opts=values)"
+    "        f.create_dataset(name + '/' + t[1:], data=x.astype(t), chunks=(5, 4),",
+    "                         compression=id, compression_opts=values)"
   ))
   names <- datasets_of(path)
   skip_if(length(names) == 0L, "libhdf5 has no plugins here (on Debian: hdf5-filter-plugin)")

@@ -1,6 +1,6 @@
-# What rhdf5, HDF5Array and h5py read of the same file, which is generated, is what this package reads: each layout, type,
-# filter and rank, with elements at the ends of each type. In a session of their own, since packages of Bioconductor
-# change what functions are found.
+# What rhdf5, HDF5Array and h5py read of the same file, which is generated, is what this package reads: each layout,
+# type, filter and rank, with elements at the ends of each type. In a session of their own, since packages of
+# Bioconductor change what functions are found.
 files <- local_h5_files("exact")
 detritus <- detritus_snapshot()
 
@@ -17,8 +17,8 @@ peer_values <- function(path, names, lines) {
   asked <- withr::local_tempfile()
   told <- withr::local_tempfile()
   saveRDS(names, asked)
-  status <- system2(file.path(R.home("bin"), "Rscript"), shQuote(c("--vanilla", script, path, asked, told)), stdout = FALSE,
-    stderr = FALSE)
+  status <- system2(file.path(R.home("bin"), "Rscript"), shQuote(c("--vanilla", script, path, asked, told)),
+    stdout = FALSE, stderr = FALSE)
   stopifnot(status == 0L)
   readRDS(told)
 }
