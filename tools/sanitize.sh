@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Builds the package with the address and undefined-behaviour sanitizers and runs the tests of its C
-# code. FILTER=regex chooses test files. Any report of any process, forked workers too, is a
-# failure. Reports of the address sanitizer go to files, so that none is lost with a worker's
-# output; the other's runtime ignores its log_path beside that one and is found in the output.
+# Builds the package with the address and undefined-behaviour sanitizers and runs the tests of its C and
+# C++ code, each file in a session of its own. FILTER=regex chooses test files. Any report of any process,
+# forked workers too, is a failure. Reports of the address sanitizer go to files, so that none is lost with
+# a worker's output; the other's runtime ignores its log_path beside that one and is found in the output.
 set -euo pipefail
 own='par-|shm-|fault-values|fault-child|fault-death|rng|string-index|threads-share|threads-boundary|workers-'
+own+='|encode|checkpoint|budget|socket|h5-'
 filter=${FILTER:-^($own)}
 out=$PWD/.build/sanitize
 rm -rf "$out"
@@ -50,20 +51,25 @@ export UBSAN_OPTIONS="print_stacktrace=1"
 export REGATTA_SANITIZER=address REGATTA_SLOWNESS=${REGATTA_SLOWNESS:-10} NOT_CRAN=true
 export REGATTA_SOURCE=$PWD
 status=0
+names=$(for file in tests/testthat/test-*.R; do basename "$file" .R; done | sed 's/^test-//' | grep -E "$filter")
 R_LIBS="$out/lib:$R_LIBS" LD_PRELOAD="$asan:$ubsan" \
-  Rscript --vanilla tools/run-tests.R regatta tests/testthat "$out/report.csv" "$filter" \
-  2>&1 </dev/null | tee "$out/output.log" | grep -Ev '^ +#[0-9]{2,} ' || status=$?
+  REGATTA_TEST_JOBS=${REGATTA_TEST_JOBS:-$(getconf _NPROCESSORS_ONLN)} REGATTA_TEST_LIMIT=${REGATTA_TEST_LIMIT:-3600} \
+  Rscript --vanilla tools/run-files.R "$out/files" $names </dev/null || status=$?
 
-if grep -q 'runtime error:' "$out/output.log"; then
-  echo "sanitize: FAILED: undefined behaviour, see $out/output.log" >&2
+if grep -l 'runtime error:' "$out"/files/*.log; then
+  echo "sanitize: FAILED: undefined behaviour, see these logs" >&2
   exit 1
 fi
-reports=$(find "$out/reports" -type f -size +0)
+# Of a damaged file libhdf5 reads beyond its memory: in the program that asks it first, which is there for that.
+reports=$(
+  find "$out/reports" -type f -size +0 | while read -r report; do
+    grep -q ' in main h5-try/main.cpp' "$report" && grep -qE '^ +#[0-3] .*/libhdf5' "$report" || echo "$report"
+  done
+)
 if [ -n "$reports" ]; then
   echo "sanitize: FAILED: $(wc -l <<<"$reports") reports in $out/reports; the first:" >&2
   head -n 30 "$(head -n 1 <<<"$reports")" >&2
   exit 1
 fi
 if [ "$status" != 0 ]; then echo "sanitize: FAILED: tests" >&2; exit 1; fi
-awk -F , 'NR == 2 { printf "sanitize: no report; %d passed, %d skipped\n", $1, $3 }' \
-  "$out/report.csv"
+echo "sanitize: no report"

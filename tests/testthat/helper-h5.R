@@ -52,6 +52,11 @@ h5_measured <- function(path, lines) {
   scan(text = result$stdout, quiet = TRUE)
 }
 
+# In MB. A sanitizer has memory of its own beside each block.
+expect_memory_below <- function(needed, most) {
+  if (identical(Sys.getenv("REGATTA_SANITIZER"), "")) testthat::expect_lt(needed, most)
+}
+
 # A folder with the files, those that h5py makes or the few that are kept. `which` of make.py, if not the usual ones.
 local_h5_files <- function(which = character(), env = parent.frame()) {
   folder <- withr::local_tempdir("h5-", .local_envir = env)

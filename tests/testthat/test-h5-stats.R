@@ -492,8 +492,8 @@ test_that("chunks that are too large to be decoded at once need little memory", 
     "cat(dense - before, peak() - before)"
   ))
   # Decoded at once, the dense ones need more than 30 MB, and the sparse one 60.
-  expect_lt(needed[[1L]], 16)
-  expect_lt(needed[[2L]], 32)
+  expect_memory_below(needed[[1L]], 16)
+  expect_memory_below(needed[[2L]], 32)
 })
 
 test_that("arguments are checked", {
