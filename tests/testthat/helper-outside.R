@@ -62,7 +62,8 @@ outside_held <- function() {
   processes <- outside_descendants()
   list(
     descriptors = sort(unname(sub("[0-9]+", "N", fds))), maps = outside_maps(), blocks = outside_blocks(),
-    processes = unname(processes), inside = outside_of_descendants(names(processes)), shm = sort(detritus_shm()), files = sort(detritus_temp())
+    processes = unname(processes), inside = outside_of_descendants(names(processes)), shm = sort(detritus_shm()),
+    files = sort(detritus_temp())
   )
 }
 
@@ -116,10 +117,11 @@ outside_job <- local({
 })
 
 # Calls of each verb; `on` and `control` as its arguments `.on` and `.control` are.
+outside_map <- function(end, on, control) {
+  par_lapply(1:6, outside_job$element, end = end, session = Sys.getpid(), .on = on, .control = control)
+}
 outside_verbs <- list(
-  par_lapply = function(end, on, control) {
-    par_lapply(1:6, outside_job$element, end = end, session = Sys.getpid(), .on = on, .control = control)
-  },
+  par_lapply = outside_map,
   par_sapply = function(end, on, control) {
     par_sapply(1:6, outside_job$element, end = end, session = Sys.getpid(), .on = on, .control = control)
   },
@@ -173,12 +175,12 @@ outside_verbs <- list(
   },
   retries = function(end, on, control) {
     control$retries <- 1L
-    par_lapply(1:6, outside_job$element, end = end, session = Sys.getpid(), .on = on, .control = control)
+    outside_map(end, on, control)
   },
   checkpoint = function(end, on, control) {
     control$checkpoint <- tempfile("outside-")
     on.exit(unlink(control$checkpoint, recursive = TRUE))
-    par_lapply(1:6, outside_job$element, end = end, session = Sys.getpid(), .on = on, .control = control)
+    outside_map(end, on, control)
   }
 )
 outside_all_verbs <- function() {
@@ -235,11 +237,12 @@ outside_call <- function(verb, end, on, workers) {
 }
 
 # par_last() holds what the last call was about: that is to be nothing of note. And workers that have died
-# are replaced by a call that needs them.
+# are replaced by a call that needs them. A worker holds what it has not collected, as a session does.
 outside_settle <- function(on, workers) {
   for (i in seq_len(if (is.null(on)) 1L else 2L)) {
     par_lapply(1:2, identity, .on = on, .control = outside_control("normal", workers))
   }
+  if (!is.null(on)) for (k in 1:2) parallel::clusterCall(on, gc)
 }
 
 # All calls once more: what is held is what was held after the first time. What is kept for the next calls may
