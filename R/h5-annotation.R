@@ -24,7 +24,7 @@ h5_annotation <- function(m, margin) {
 h5_annotation_groups <- function(m, side) {
   fields <- h5_fields(m)
   name <- sub("^/+", "", fields$name)
-  exists <- function(group) !is.null(h5_annotation_members(fields$path, group))
+  exists <- function(group) !is.null(h5_listed(fields$path, group))
   if (identical(fields$format, "10x")) {
     features <- if (exists(paste0(name, "/features"))) "features" else c("genes", "gene_names")
     return(paste0(name, "/", if (side == 1) features else "barcodes"))
@@ -34,19 +34,13 @@ h5_annotation_groups <- function(m, side) {
   if (exists(anndata)) anndata else loom
 }
 
-# Names of what is below a group, those of datasets; NULL if there is no such group.
-h5_annotation_members <- function(path, group) {
-  known <- h5_ask("ffi_h5_list", path, group)
-  if (inherits(known, "h5_failure")) return(NULL)
-  known$name[known$kind == "dataset"]
-}
-
 # Those that have one value for each row or column.
 h5_annotation_columns <- function(group, path, size) {
-  members <- h5_annotation_members(path, group)
+  known <- h5_listed(path, group)
+  members <- known$name[known$kind == "dataset"]
   # A dataset by itself, as 10x Genomics has the barcodes.
   if (identical(members, group)) {
-    fields <- h5_record_fields(path, group)
+    fields <- h5_record_fields(known, group)
     if (length(fields) > 0L) return(h5_annotation_records(path, group, fields, size))
     value <- h5_values(path, group)
     return(if (length(value) == size) stats::setNames(list(value), sub("^.*/", "", group)) else list())

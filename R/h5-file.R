@@ -77,10 +77,15 @@ h5_values <- function(path, name, attribute = "", field = "", call = rlang::call
   h5_call("ffi_h5_values", path, name, attribute, field, call = call)
 }
 
-# The fields of a dataset of compound elements; none of anything else.
-h5_record_fields <- function(path, name) {
+# What is below a group, or a dataset by itself; NULL if there is no such thing.
+h5_listed <- function(path, name) {
   known <- h5_ask("ffi_h5_list", path, name)
-  if (!inherits(known, "h5_failure") && identical(known$name, name)) known$fields[[1L]]
+  if (!inherits(known, "h5_failure")) known
+}
+
+# Of what h5_listed() has found by this name: the fields of a dataset of compound elements; none of anything else.
+h5_record_fields <- function(known, name) {
+  if (identical(known$name, name)) known$fields[[1L]]
 }
 
 h5_ls <- function(path, group = "/") {

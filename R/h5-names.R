@@ -48,7 +48,7 @@ h5_anndata_index <- function(group, path) {
       return(found)
     }
   }
-  fields <- h5_record_fields(path, group)
+  fields <- h5_record_fields(h5_listed(path, group), group)
   field <- c(intersect(c("_index", "index"), fields), fields)
   if (length(field) > 0L) h5_annotation_values(path, group, field[[1L]])
 }

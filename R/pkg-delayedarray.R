@@ -48,7 +48,8 @@ delayedarray_set <- function(name, packages, method, classes = delayedarray_clas
 delayedarray_register <- function() {
   packages <- c("S4Arrays", "SparseArray", "DelayedArray", "BiocGenerics")
   delayedarray_set("extract_array", packages, function(x, index) h5_seed_array(x, index))
-  delayedarray_set("type", packages, function(x) h5_seed_type(x))
+  # As HDF5Array has it: functions of matrixStats such as rowTabulates() are for integers only.
+  delayedarray_set("type", packages, function(x) h5_r_type(x))
   delayedarray_set("path", packages, function(object, ...) h5_fields(object)$path)
   delayedarray_set("chunkdim", packages, function(x) h5_seed_chunk(x), "h5_matrix")
   delayedarray_set("is_sparse", packages, function(x) TRUE, "h5_sparse")
@@ -100,12 +101,9 @@ h5_seed_array <- function(x, index) {
   part <- as.matrix(part)
   dimnames(part) <- NULL
   # Sparse matrices of package Matrix have no integers.
-  storage.mode(part) <- h5_seed_type(x)
+  storage.mode(part) <- h5_r_type(x)
   part
 }
-
-# As HDF5Array has it: functions of matrixStats such as rowTabulates() are for integers only.
-h5_seed_type <- function(x) h5_r_type(x)
 
 h5_seed_chunk <- function(x) {
   fields <- h5_fields(x)
@@ -119,7 +117,7 @@ h5_seed_chunk <- function(x) {
 h5_seed_sparse <- function(x, index) {
   part <- h5_sparse_part(x, index[[1L]], index[[2L]])
   dimnames(part) <- NULL
-  type <- h5_seed_type(x)
+  type <- h5_r_type(x)
   if (isNamespaceLoaded("SparseArray")) {
     set_type <- getExportedValue("BiocGenerics", "type<-")
     return(set_type(methods::as(part, "SVT_SparseMatrix"), value = type))
@@ -170,7 +168,7 @@ matrixgenerics_method <- function(margin, stat) {
   function(x, rows = NULL, cols = NULL, na.rm = FALSE, ..., useNames = NA) {
     values <- h5_one(x, margin, stat, na.rm = na.rm, rows = rows, columns = cols)
     # Extremes of integers are integers in matrixStats, too; those of nothing are infinite.
-    whole <- stat %in% c("min", "max") && h5_seed_type(x) == "integer" && !any(is.infinite(values))
+    whole <- stat %in% c("min", "max") && h5_r_type(x) == "integer" && !any(is.infinite(values))
     if (whole) storage.mode(values) <- "integer"
     if (isTRUE(useNames)) values else unname(values)
   }
