@@ -11,8 +11,7 @@
 
 /*
  * Values as bytes, in the forms of encode-bytes.h. All but that of R's serialisation are only for what one memory copy
- * settles; they make an empty task
- * cheap, since R's serialisation allocates a table of 9 KB on every call.
+ * settles; they make an empty task cheap, since R's serialisation allocates a table of 9 KB on every call.
  */
 
 /* Appends `value` to `out`. Vectors of at least `share_from` bytes go to `arena`; none if

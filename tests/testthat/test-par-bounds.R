@@ -62,9 +62,9 @@ soon <- function(late) expect_lt(stats::quantile(late, 0.25)[[1L]], 0.1)
 test_that("a session hears soon of a value, and a worker soon of an element", {
   # Of one element at a time, begun when the value before it is taken.
   stream <- par_stream(1:21, function(i) {
-    begun <- .Call(asNamespace("regatta")$ffi_clock)
+    begun <- clock()
     Sys.sleep(0.02)
-    c(begun, .Call(asNamespace("regatta")$ffi_clock))
+    c(begun, clock())
   }, ahead = 1, .control = two_workers(workers = 1L, batch = 1L))
   times <- vapply(1:21, function(i) {
     asked <- clock()
@@ -78,7 +78,7 @@ test_that("a session hears soon of a value, and a worker soon of an element", {
   cluster <- local_pool(1)
   late <- vapply(1:21, function(i) {
     given <- clock()
-    begun <- par_lapply(1, function(i) .Call(asNamespace("regatta")$ffi_clock), .on = cluster)[[1L]]
+    begun <- par_lapply(1, function(i) clock(), .on = cluster)[[1L]]
     c(begin = begun - given, end = clock() - begun)
   }, c(begin = 0, end = 0))
   soon(late["begin", ])
