@@ -19,7 +19,7 @@ sendData.regatta_node <- function(node, data) {
   }
   failed <- send()
   if (failed == device_busy) {
-    gc() # as in pool_settle()
+    forgotten_end()
     failed <- send()
   }
   if (failed == device_busy) {

@@ -12,6 +12,7 @@ queue_new <- function() {
   queue$begun <- integer()
   queue$since <- numeric() # and when it was given them or when the latest of them ended
   queue$first <- numeric()
+  queue$watch <- NULL # a forgotten_watch() while idle workers are at something of others
   queue
 }
 
@@ -75,9 +76,11 @@ queue_limit <- function(run, places) {
   if (!is.null(run$executor$limit)) run$executor$limit(places)
 }
 
-# Gives every idle worker that may work its next batch.
+# Gives every idle worker that may work its next batch. One that others have is waited for.
 queue_feed <- function(run) {
   queue <- run$queue
+  refused <- FALSE
+  on.exit(queue_refused(queue, refused))
   if (is.null(run$executor$give) || length(queue$elements) == queue$taken) {
     return(invisible())
   }
@@ -89,6 +92,7 @@ queue_feed <- function(run) {
     size <- queue_batch(run, id, left)
     elements <- queue$elements[queue$taken + seq_len(size)]
     if (isFALSE(run$executor$give(id, elements, run$tasks$tries[elements]))) {
+      refused <- TRUE
       next
     }
     queue$taken <- queue$taken + size
@@ -99,6 +103,17 @@ queue_feed <- function(run) {
     workers_set(run, id, "state", "busy")
   }
 }
+
+queue_refused <- function(queue, refused) {
+  if (!refused) {
+    queue$watch <- NULL
+  } else if (is.null(queue$watch)) {
+    queue$watch <- forgotten_watch()
+  }
+}
+
+# How long to wait at most where idle workers are at something of others.
+queue_wait <- function(run) if (is.null(run$queue$watch)) Inf else run$queue$watch()
 
 queue_batch <- function(run, id, left) {
   queue <- run$queue

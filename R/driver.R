@@ -181,7 +181,7 @@ run_drive <- function(run, until = Inf, settled = function() run$done >= run$n) 
     queue_feed(run)
     left <- until - .Call(ffi_clock)
     wait <- min(
-      limits_wait(run), memory_wait(run), workers_wait(run), checkpoint_wait(run), left,
+      limits_wait(run), memory_wait(run), workers_wait(run), checkpoint_wait(run), queue_wait(run), left,
       if (run$stopping) run$stop_until - .Call(ffi_clock)
     )
     events <- run$executor$poll(max(0, wait))

@@ -370,8 +370,10 @@ wire_yield <- function(wire, farewell) {
   if (is.null(wire$out) && wire$pid != Sys.getpid()) {
     return(invisible())
   }
+  watch <- forgotten_watch()
   while (!farewell && is.null(wire$out) && !is.null(wire$busy)) {
-    wires_wait(list(wire), 1)
+    left <- watch()
+    if (left > 0) wires_wait(list(wire), left)
   }
   if (is.null(wire$out) && is.null(wire$busy)) {
     suspendInterrupts(wire_release(wire))

@@ -89,7 +89,9 @@ cluster_guard <- function(pool, code) {
 # Of a cluster without sockets what comes from any node is for the one run that has it.
 cluster_engage <- function(pool) {
   taken <- vapply(pool$wires, function(wire) rlang::obj_address(wire$node), "")
-  others <- Filter(function(engaged) any(taken %in% engaged$nodes), the$engaged)
+  engaged <- function() Filter(function(run) any(taken %in% run$nodes), the$engaged)
+  if (length(engaged()) > 0L) forgotten_end()
+  others <- engaged()
   if (length(others) > 0L) {
     runs <- lapply(others, `[[`, "busy")
     signal_error(error_start(

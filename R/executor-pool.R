@@ -153,7 +153,7 @@ pool_settle <- function(state, numbers) {
   }
   members <- .Call(ffi_fork_stand_members, state$stand)
   if (all(members$busy[numbers])) {
-    gc() # ends calls and streams that nobody can ask for anything any more
+    forgotten_end()
     members <- .Call(ffi_fork_stand_members, state$stand)
   }
   if (all(members$busy[numbers])) {

@@ -17,7 +17,11 @@ sendData.regatta_remote_node <- function(node, data) {
   pool <- remote_of(node)
   seat <- pool$seats[[node$rank]]
   remote_step(pool)
-  while (seat$open > 0) remote_pump(pool, 1)
+  watch <- forgotten_watch()
+  while (seat$open > 0) {
+    left <- watch()
+    if (left > 0) remote_pump(pool, min(1, left))
+  }
   fresh <- seat$calls > 0 || !is.null(seat$value)
   seat$asked <- seat_pid(seat)
   if (!seat_is_ready(seat)) abort_remote(node, NA, seat$host$reason)

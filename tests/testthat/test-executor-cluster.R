@@ -484,6 +484,49 @@ test_that("what an abandoned run left unread is no reply to the next one", {
   expect_identical(par_lapply(1:3, function(i) i + 1, .on = cl, .control = on_cluster()), list(2, 3, 4))
 })
 
+test_that("a node that has a call or a stream which nobody can ask for anything any more comes free for others", {
+  cl <- common_cluster(1L)
+  settings <- on_cluster()
+  drops <- list(
+    call = function() par_call(Sys.sleep(600), .on = cl, .control = settings),
+    stream = function() {
+      stream <- par_stream(1:2, function(i) if (i == 2) Sys.sleep(600) else i, .on = cl, .control = settings)
+      par_next(stream)
+    }
+  )
+  uses <- list(
+    function() par_lapply(1:2, identity, .on = cl, .control = settings),
+    function() parallel::clusterApply(cl, 1:2, identity)
+  )
+  for (drop in drops) {
+    for (use in uses) {
+      drop()
+      expect_identical(within_seconds(60, use()), list(1L, 2L))
+    }
+  }
+})
+
+test_that("a call may be forgotten while its node is waited for", {
+  cl <- common_cluster(2L)
+  folder <- withr::local_tempdir()
+  handle <- par_call(Sys.sleep(600), .on = cl, .control = on_cluster())
+  # Each waits for the other: both nodes are needed.
+  both <- function(i) {
+    message("begun")
+    file.create(file.path(folder, i))
+    while (!file.exists(file.path(folder, 3 - i))) Sys.sleep(0.01)
+    i
+  }
+  forget <- function(m) {
+    handle <<- NULL
+    invokeRestart("muffleMessage")
+  }
+  got <- within_seconds(60, withCallingHandlers(
+    par_lapply(1:2, both, .on = cl, .control = on_cluster(batch = 1L)), message = forget
+  ))
+  expect_identical(got, list(1L, 2L))
+})
+
 test_that("fewer workers than nodes, one node, and forked nodes will do", {
   cl <- common_cluster()
   pids <- par_lapply(1:4, function(i) Sys.getpid(), .on = cl, .control = on_cluster(workers = 1L))

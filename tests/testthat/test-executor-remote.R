@@ -387,6 +387,18 @@ test_that("what waits for a worker sees variables and options as they were when 
   expect_identical(par_sapply(1, seen, .on = one, .control = on_remote()), matrix(2, 4L))
 })
 
+test_that("workers that have a call which nobody can ask for its value any more come free for others", {
+  cluster <- shared_cluster()
+  uses <- list(
+    function() par_lapply(1:3, identity, .on = cluster, .control = on_remote()),
+    function() parallel::clusterApply(cluster, 1:3, identity)
+  )
+  for (use in uses) {
+    for (worker in 1:3) par_call(Sys.sleep(600), .on = cluster, .control = on_remote())
+    expect_identical(within_seconds(60, use()), list(1L, 2L, 3L))
+  }
+})
+
 test_that("one who says nothing is turned away in time", {
   skip_without_crypto()
   skip_unless_linux()
