@@ -65,6 +65,7 @@ run_new <- function(task, on, control, seed = task_base(task, control), attended
   run$cpu <- .Call(ffi_clock_cpu_process)
   run$attended <- attended
   run$oom_kills <- list()
+  run$unheard <- NULL # a forgotten_watch() since the last event
   run$relay <- relay_new(control, task$names)
   run$executor <- new_executor(on, list(
     n = task$n, workers = run$places, control = checkpoint_control(run), seed = run$seed, share = run$share,
@@ -182,11 +183,13 @@ run_drive <- function(run, until = Inf, settled = function() run$done >= run$n) 
     left <- until - .Call(ffi_clock)
     wait <- min(
       limits_wait(run), memory_wait(run), workers_wait(run), checkpoint_wait(run), queue_wait(run), left,
+      unheard_wait(run),
       if (run$stopping) run$stop_until - .Call(ffi_clock)
     )
     events <- run$executor$poll(max(0, wait))
     for (event in events) {
-      if (event$type != "heartbeat") run$workers$quiet <- NULL # hosts are heard of whatever their workers do
+      # Hosts are heard of whatever their workers do.
+      if (event$type != "heartbeat") run$workers$quiet <- run$unheard <- NULL
       run_take(run, event)
     }
     limits_enforce(run)
@@ -200,6 +203,12 @@ run_drive <- function(run, until = Inf, settled = function() run$done >= run$n) 
     }
   }
   TRUE
+}
+
+# Workers of which nothing is heard may be waiting as well: for a core of the budget, a lock, memory.
+unheard_wait <- function(run) {
+  if (is.null(run$unheard)) run$unheard <- forgotten_watch(after = 1)
+  run$unheard()
 }
 
 run_take <- function(run, event) {

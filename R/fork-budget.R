@@ -56,7 +56,9 @@ with_cores <- function(threads, call, code) {
     .Call(ffi_budget_leave)
     the$has_cores <- FALSE
   })
-  cores <- .Call(ffi_budget_take, if (isTRUE(asked)) cores_known() else asked, threads)
+  budget <- if (isTRUE(asked)) cores_known() else asked
+  watch <- forgotten_watch(after = 1)
+  while ((cores <- .Call(ffi_budget_take, budget, threads, watch())) == 0L) NULL
   if (cores < 0L) budget_refused(-cores, threads, "threads", call)
   code(cores)
 }

@@ -41,7 +41,7 @@
 
 static const R_CallMethodDef entries[] = {
     ENTRY(ffi_budget_leave, 0),
-    ENTRY(ffi_budget_take, 2),
+    ENTRY(ffi_budget_take, 3),
     ENTRY(ffi_char_map, 1),
     ENTRY(ffi_char_map_expand, 1),
     ENTRY(ffi_clock, 0),

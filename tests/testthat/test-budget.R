@@ -503,3 +503,23 @@ test_that("nothing is left behind", {
   end_servers()
   expect_no_detritus(detritus)
 })
+
+test_that("a core of a call that nobody can ask for its value any more comes free for who waits", {
+  skip_unless_locks_seen()
+  withr::local_preserve_seed()
+  withr::local_options(regatta.core_budget = 1)
+  local_budget()
+  uses <- list(
+    function() par_lapply(1:2, identity, .control = two_workers()),
+    function() regatta:::with_cores(2, NULL, function(threads) list(1L, 2L))
+  )
+  for (use in uses) {
+    begun <- withr::local_tempfile()
+    par_call({
+      file.create(begun)
+      Sys.sleep(600)
+    })
+    wait_until(file.exists(begun))
+    expect_identical(within_seconds(60, use()), list(1L, 2L))
+  }
+})
