@@ -515,6 +515,7 @@ test_that("a core of a call that nobody can ask for its value any more comes fre
   )
   for (use in uses) {
     begun <- withr::local_tempfile()
+    gc() # so that none comes by itself soon
     par_call({
       file.create(begun)
       Sys.sleep(600)
