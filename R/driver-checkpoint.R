@@ -62,8 +62,8 @@ checkpoint_next <- function(earlier) {
 checkpoint_log <- function(folder, write, call) {
   log <- log_open(path.expand(folder), write)
   if (is_log_failure(log) && log$holder == Sys.getpid()) {
-    # A log is closed with its object: Ctrl-C may have come when one was open and nobody had it yet.
-    gc()
+    # A log is closed with its object, or with its run. Ctrl-C may have come when one was open and nobody had it yet.
+    forgotten_end()
     log <- log_open(path.expand(folder), write)
   }
   if (!is_log_failure(log)) {

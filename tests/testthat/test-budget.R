@@ -499,11 +499,6 @@ test_that("functions for HDF5 wait for a core of the session's budget", {
   }
 })
 
-test_that("nothing is left behind", {
-  end_servers()
-  expect_no_detritus(detritus)
-})
-
 test_that("a core of a call that nobody can ask for its value any more comes free for who waits", {
   skip_unless_locks_seen()
   withr::local_preserve_seed()
@@ -523,4 +518,9 @@ test_that("a core of a call that nobody can ask for its value any more comes fre
     wait_until(file.exists(begun))
     expect_identical(within_seconds(60, use()), list(1L, 2L))
   }
+})
+
+test_that("nothing is left behind", {
+  end_servers()
+  expect_no_detritus(detritus)
 })
