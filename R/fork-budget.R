@@ -77,6 +77,7 @@ with_core_lent <- function(code) {
 
 budget_take <- function() {
   on.exit(.Call(ffi_fork_worker_give))
-  while (!.Call(ffi_fork_worker_take)) NULL
+  watch <- forgotten_watch(after = 1)
+  while (!.Call(ffi_fork_worker_take)) watch()
   on.exit()
 }

@@ -520,6 +520,23 @@ test_that("a core of a call that nobody can ask for its value any more comes fre
   }
 })
 
+test_that("a worker's core comes back from a call of its element that nobody can ask for its value any more", {
+  local_budget()
+  waits <- function(i) {
+    begun <- withr::local_tempfile()
+    regatta:::with_core_lent({
+      gc() # so that none comes by itself soon
+      par_call({
+        file.create(begun)
+        Sys.sleep(600)
+      }, .control = two_workers())
+      wait_until(file.exists(begun))
+    })
+    i
+  }
+  expect_identical(within_seconds(60, par_lapply(1:2, waits, .control = budgeted())), list(1L, 2L))
+})
+
 test_that("nothing is left behind", {
   end_servers()
   expect_no_detritus(detritus)
