@@ -135,10 +135,10 @@ future_frame <- function(future, inherit) {
   frame <- new.env(parent = baseenv())
   if (future_has_backends()) {
     frame$data <- future_fun("getFutureData")(future, mc.cores = 1L)
+    frame$data$core$expr <- future_wrap(frame$data$core$expr)
     frame$evaluate <- future_evaluate
   } else {
-    frame$expr <- future$expr
-    frame$inside <- future_expression(future)
+    frame$code <- future_expression(future)
     frame$globals <- future$globals
     assign("here", if (inherit) future$envir, envir = frame)
     frame$evaluate <- future_evaluate_expression
@@ -146,20 +146,20 @@ future_frame <- function(future, inherit) {
   frame
 }
 
-future_code <- function() if (future_has_backends()) quote(evaluate(data)) else quote(evaluate(expr, inside, globals, here))
+future_code <- function() if (future_has_backends()) quote(evaluate(data)) else quote(evaluate(code, globals, here))
 
 # What of the workspace is in the way of variables that it brings evalFuture() takes away by itself. It warns of
 # connections that the code leaves open: the one that stdin() opens in a worker, whoever asks for it, is there before.
 future_evaluate <- function(data) {
   stdin()
+  data$core$expr <- body(data$core$expr)
   get("evalFuture", envir = asNamespace("future"))(data)
 }
 
-# Before `FutureBackend`. `expr` is the user's code, in which the session has looked for what it uses; the code that is
-# evaluated is that `inside` of what future does around it. A worker that has the session has the variables around the
-# code, too: `here`.
-future_evaluate_expression <- function(expr, inside, globals, here) {
-  code <- body(inside)
+# Before `FutureBackend`. `code` has the user's inside of what future does around it. A worker that has the session has
+# the variables around that, too: `here`.
+future_evaluate_expression <- function(code, globals, here) {
+  code <- body(code)
   if (is.null(here)) {
     return(with_variables(globals, eval(code, globalenv())))
   }
@@ -168,8 +168,10 @@ future_evaluate_expression <- function(expr, inside, globals, here) {
   eval(code, frame)
 }
 
-# A function of future, as its code is: there is nothing of the session in it but what is in the user's, and to look
-# through a thousand lines takes longer than most futures.
+# Code as a function of future: what it needs of the session future has found, or has been told, and nothing else is
+# looked for. What future puts around the user's code has a thousand lines, in which that takes longer than most futures.
+future_wrap <- function(code) rlang::new_function(list(), code, asNamespace("future"))
+
 future_expression <- function(future) {
   expr <- future$expr
   if (length(future$conditions) > 0L) {
@@ -177,7 +179,7 @@ future_expression <- function(future) {
     handlers <- stats::setNames(rep(list(future_tell), length(class)), class)
     expr <- as.call(c(list(quote(withCallingHandlers), expr), handlers))
   }
-  rlang::new_function(list(), future::getExpression(future, expr = expr, mc.cores = 1L), asNamespace("future"))
+  future_wrap(future::getExpression(future, expr = expr, mc.cores = 1L))
 }
 
 # Conditions that are not to wait for the end of a future.

@@ -246,6 +246,18 @@ test_that("workers that do not inherit the session get globals and packages", {
   expect_identical(value(future(exists("k", globalenv()), globals = FALSE)), FALSE)
 })
 
+test_that("variables that future is told to leave out are not sent, though the code names them", {
+  local_plan(regatta, .on = local_pool(1))
+  withr::defer(rm("rg_kept", "rg_given", envir = globalenv()))
+  assign("rg_kept", 1, globalenv())
+  assign("rg_given", 2, globalenv())
+  expect_error(value(future(rg_kept, globals = FALSE)), "object 'rg_kept' not found")
+  there <- quote(c(exists("rg_kept", globalenv()), rg_given))
+  expect_identical(value(future(there, substitute = FALSE, globals = "rg_given")), c(0, 2))
+  left_out <- quote(c(if (exists("rg_kept")) rg_kept, rg_given))
+  expect_identical(value(future(left_out, substitute = FALSE, globals = structure(TRUE, ignore = "rg_kept"))), 2)
+})
+
 test_that("variables of the workspace that are active or locked are values in a future, wherever it runs", {
   names <- c("rg_state", "rg_active", "rg_function", "rg_locked", "rg_both")
   withr::defer(rm(list = names, envir = globalenv()))
