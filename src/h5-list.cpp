@@ -109,18 +109,27 @@ extern "C" herr_t visit_link_c(hid_t group, const char* name, const H5L_info_t* 
   }
 }
 
-/* Reads all elements as `type` of memory: from a dataset or an attribute, or a field of each. */
+/* Where all elements are read from, as `type` of memory: a dataset or an attribute, or a field of each element. */
 struct Source {
+  const Library& library;
   hid_t dataset, attribute;
-  const std::string& field;
-  herr_t read(hid_t type, void* to) const {
+  const std::string &field, &what, &path, &name;
+
+  void read(hid_t type, void* to) const {
     if (!field.empty()) {
       const TypeId record(H5Tcreate(H5T_COMPOUND, H5Tget_size(type)));
-      if (H5Tinsert(record.get(), field.c_str(), 0, type) < 0) return -1;
-      return H5Dread(dataset, record.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, to);
+      check(H5Tinsert(record.get(), field.c_str(), 0, type));
+      check(H5Dread(dataset, record.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, to));
+    } else if (attribute >= 0) {
+      check(H5Aread(attribute, type, to));
+    } else {
+      check(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, to));
     }
-    return attribute >= 0 ? H5Aread(attribute, type, to)
-                          : H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, to);
+  }
+
+  /* The library forgets its reason as soon as anything is closed. */
+  void check(herr_t status) const {
+    if (status < 0) throw library.failed(what + " cannot be read", path, name);
   }
 };
 
@@ -131,7 +140,7 @@ void read_strings(const Source& from, hid_t type, hid_t space, std::size_t count
   if (H5Tis_variable_str(type) > 0) {
     H5Tset_size(memory.get(), H5T_VARIABLE);
     std::vector<char*> texts(count, nullptr);
-    if (from.read(memory.get(), texts.data()) < 0) throw std::runtime_error("");
+    from.read(memory.get(), texts.data());
     values->text.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
       values->text.push_back(texts[i] ? texts[i] : "");
@@ -140,11 +149,15 @@ void read_strings(const Source& from, hid_t type, hid_t space, std::size_t count
     return;
   }
   const std::size_t size = H5Tget_size(type);
-  if (size == 0 || count > most_values / size) throw std::runtime_error("");
+  if (size == 0 || count > most_values / size) {
+    throw failure(from.what + " cannot be read: it has " + std::to_string(count) + " strings of " + std::to_string(size) +
+                      " bytes",
+                  from.path, from.name);
+  }
   H5Tset_size(memory.get(), size);
   H5Tset_strpad(memory.get(), H5Tget_strpad(type));
   std::vector<char> bytes(size * count + 1);
-  if (from.read(memory.get(), bytes.data()) < 0) throw std::runtime_error("");
+  from.read(memory.get(), bytes.data());
   const bool spaces = H5Tget_strpad(type) == H5T_STR_SPACEPAD;
   for (std::size_t i = 0; i < count; ++i) {
     const char* const at = bytes.data() + i * size;
@@ -158,7 +171,7 @@ void read_strings(const Source& from, hid_t type, hid_t space, std::size_t count
 template <class T>
 void read_wide(const Source& from, hid_t type, std::size_t count, Values* values) {
   std::vector<T> wide(count);
-  if (from.read(type, wide.data()) < 0) throw std::runtime_error("");
+  from.read(type, wide.data());
   values->strings = std::any_of(wide.begin(), wide.end(), is_rounded<T>);
   for (T x : wide) {
     if (values->strings) values->text.push_back(std::to_string(x));
@@ -171,7 +184,7 @@ void read_numbers(const Source& from, hid_t type, Type number, std::size_t count
   if (plain && number == Type::i64) return read_wide<std::int64_t>(from, H5T_NATIVE_INT64, count, values);
   if (plain && number == Type::u64) return read_wide<std::uint64_t>(from, H5T_NATIVE_UINT64, count, values);
   values->numbers.resize(count);
-  if (from.read(H5T_NATIVE_DOUBLE, values->numbers.data()) < 0) throw std::runtime_error("");
+  from.read(H5T_NATIVE_DOUBLE, values->numbers.data());
 }
 
 }  // namespace
@@ -233,7 +246,7 @@ bool read_values(const std::string& path, const std::string& name, const std::st
     return false;
   }
   const hid_t id = object.get();
-  const Source from = {id, given.get(), field};
+  const Source from = {library, id, given.get(), field, what, path, name};
   TypeId type(given.valid() ? H5Aget_type(given.get()) : H5Dget_type(id));
   if (!field.empty()) {
     /* Of a field that is in memory only libhdf5 would read nothing, and say nothing. */
@@ -252,26 +265,17 @@ bool read_values(const std::string& path, const std::string& name, const std::st
   values->extents.assign(extents.begin(), extents.end() - 1);
   NumberType number;
   const std::size_t size = static_cast<std::size_t>(count);
-  try {
-    if (H5Tget_class(type.get()) == H5T_STRING) {
-      read_strings(from, type.get(), space.get(), size, values);
-    } else if ((given.valid() || !field.empty() ? number_type(type.get(), &number)
-                                                : number_type_of(id, type.get(), &number)) &&
-               !number.bits) {
-      values->boolean = number.boolean;
-      values->whole = size_of(number.type) < 4 || number.type == Type::i32;
-      if (number.type == Type::f16) values->whole = false;
-      read_numbers(from, type.get(), number.type, size, values);
-    } else {
-      throw failure(what + " holds neither strings nor numbers, but type " + type_word(type.get()), path,
-                    name);
-    }
-  } catch (const Failure&) {
-    throw;
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const std::runtime_error&) {
-    throw library.failed(what + " cannot be read", path, name);
+  if (H5Tget_class(type.get()) == H5T_STRING) {
+    read_strings(from, type.get(), space.get(), size, values);
+  } else if ((given.valid() || !field.empty() ? number_type(type.get(), &number)
+                                              : number_type_of(id, type.get(), &number)) &&
+             !number.bits) {
+    values->boolean = number.boolean;
+    values->whole = size_of(number.type) < 4 || number.type == Type::i32;
+    if (number.type == Type::f16) values->whole = false;
+    read_numbers(from, type.get(), number.type, size, values);
+  } else {
+    throw failure(what + " holds neither strings nor numbers, but type " + type_word(type.get()), path, name);
   }
   return true;
 }

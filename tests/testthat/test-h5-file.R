@@ -253,6 +253,39 @@ test_that("an enumeration whose size is damaged is refused", {
   expect_identical(c(result$status, result$stdout), c("0", "regatta_error_h5"), info = result$stderr)
 })
 
+test_that("names and numbers that cannot be read are an error with the reason", {
+  skip_without_h5()
+  skip_without_h5py()
+  path <- withr::local_tempfile(fileext = ".h5")
+  h5_by_python(path, c(
+    "a = dict(chunks=(2,), fletcher32=True)",
+    "f.create_dataset('fixed', data=np.array(['x', 'y'], 'S5'), **a)",
+    "f.create_dataset('wide', data=np.array([1, 2], 'i8'), **a)",
+    "f.create_dataset('number', data=np.array([1, 2], 'f8'), **a)",
+    "f.create_dataset('record', data=np.array([(1, 'x'), (2, 'y')], [('n', 'i4'), ('text', 'S3')]), **a)",
+    "for name in f:",
+    "    d = f[name].id",
+    "    mask, raw = d.read_direct_chunk((0,))",
+    "    d.write_direct_chunk((0,), raw[:-1] + bytes([raw[-1] ^ 1]), mask)"
+  ))
+  reason <- "Data error detected by Fletcher32 checksum"
+  for (name in c("fixed", "wide", "number")) {
+    what <- sprintf("`%s` in %s cannot be read", name, path)
+    found <- expect_error(regatta:::h5_values(path, name), class = "regatta_error_h5")
+    expect_match(conditionMessage(found), paste0(what, ": .*", reason), ignore.case = TRUE)
+  }
+  for (field in c("n", "text")) {
+    found <- expect_error(regatta:::h5_values(path, "record", field = field), class = "regatta_error_h5")
+    expect_match(conditionMessage(found), paste0("field `", field, "` of `record` .*", reason), ignore.case = TRUE)
+  }
+  # The place where the strings are.
+  h5_by_python(path, "f['text'] = np.array(['x', 'y'], h5py.string_dtype())")
+  bytes <- readBin(path, "raw", 1e6)
+  bytes[grepRaw("GCOL", bytes)] <- charToRaw("X")
+  writeBin(bytes, path)
+  expect_error(regatta:::h5_values(path, "text"), "cannot be read: .*global heap", class = "regatta_error_h5")
+})
+
 test_that("nothing is left behind", {
   expect_no_detritus(detritus)
 })
