@@ -77,9 +77,10 @@ valgrind: ## memory errors of the C code as valgrind sees them
 	@tools/with-lib.sh tools/install.sh
 	@tools/with-lib.sh tools/valgrind.sh
 
-models: ## every order of steps of the mechanisms between processes, by a model checker
+models: ## every order of steps of the mechanisms between processes, and C within bounds, by model checkers
 	@tools/setup.sh models
-	@$(MAKE) -s -C tests/models
+	@$(MAKE) -s -C tests/models models
+	@if command -v $${CBMC:-cbmc} >/dev/null; then $(MAKE) -s -C tests/models bounded; else tools/current-r.sh --bounded; fi
 
 fuzz: ## look for inputs that the code for HDF5 does not survive: SECONDS=600 TARGET=chunk, file or session
 	@tools/setup.sh test

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What tools/current-r.sh runs inside the userland: builds the package there, without a word of warning
-# from the compiler, and runs its test files; or checks it as CRAN does (--check).
+# from the compiler, and runs its test files; or checks it as CRAN does (--check), or by cbmc (--bounded).
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export REGATTA_SOURCE=$PWD
@@ -9,6 +9,7 @@ if [ "${1:-}" = --check ]; then
   export REGATTA_CHECK_FLAGS=--as-cran
   exec tools/with-lib.sh tools/check-package.sh --no-tests
 fi
+if [ "${1:-}" = --bounded ]; then exec make -s -C tests/models bounded; fi
 if ! tools/with-lib.sh tools/install.sh; then
   printf '\n0 passed, 1 failed, 0 skipped\n'
   exit 1

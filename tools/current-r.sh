@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The package and its test files on the newest R that Debian has, in a userland beside this one.
-#   tools/current-r.sh [--check | NAME ...]
-# Without names all test files are run, and by --check none but R CMD check --as-cran. The last line of
-# tests is "N passed, N failed, N skipped". What this machine does not allow or cannot get is said and
-# skipped, with status 0.
+#   tools/current-r.sh [--check | --bounded | NAME ...]
+# Without names all test files are run; by --check R CMD check --as-cran alone, by --bounded what cbmc
+# checks, which not every Debian has (tests/models). The last line of tests is "N passed, N failed,
+# N skipped". What this machine does not allow or cannot get is said and skipped, with status 0.
 #   REGATTA_CURRENT_R           folder of the userlands (.build/current-r); one that is there is used
 #   REGATTA_CURRENT_R_SECONDS   how long all of it may take (5400); a file that would begin later is
 #                               skipped by name
@@ -67,7 +67,7 @@ mirror() {
 # Debian's names of the R packages that the tests use, and what those of the system need. Of Bioconductor those that
 # have HDF5 matrices, whose newer generation (S4Arrays, SparseArray) no older R has.
 packages() {
-  printf '%s\n' r-base-core r-base-dev libhdf5-dev libdeflate-dev libsodium-dev python3-h5py procps devscripts
+  printf '%s\n' r-base-core r-base-dev libhdf5-dev libdeflate-dev libsodium-dev python3-h5py procps devscripts cbmc
   printf 'r-bioc-%s\n' delayedarray delayedmatrixstats hdf5array rhdf5 sparsearray
   Rscript --vanilla tools/setup.R wanted test | tr '[:upper:]' '[:lower:]' |
     awk '$1 !~ /^(compiler|grdevices|graphics|methods|parallel|stats|tools|utils)$/ { print "r-cran-" $1 }' | sort -u

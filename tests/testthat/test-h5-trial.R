@@ -285,13 +285,14 @@ test_that("what is in other files is tried each time", {
   }
 })
 
-# The table of a global heap, whose index in a file libhdf5 1.10 believes, has a few hundred entries.
+# The table of a global heap, whose index in a file libhdf5 1.10 believes, has a few hundred entries. Newer versions look.
 test_that("names that lie beyond a table of the file are an error each time", {
   skip_if(!identical(Sys.getenv("REGATTA_SANITIZER"), ""), "libhdf5 reads beyond its memory")
   skip_if(!grepl("gnu", R.version$os), "the program's memory is not guarded without the C library of GNU")
   skip_without_h5()
   skip_without_h5py()
   path <- withr::local_tempfile(fileext = ".h5")
+  believes <- numeric_version(attr(h5_available(), "hdf5")) < "1.12"
   for (field in c("", "text")) {
     type <- if (nzchar(field)) "[('n', 'i4'), ('text', h5py.string_dtype())]" else "h5py.string_dtype()"
     values <- if (nzchar(field)) "(1, 'first'), (2, 'second')" else "'first', 'second'"
@@ -309,7 +310,8 @@ test_that("names that lie beyond a table of the file are an error each time", {
     for (index in c(1000L, 9000L, 65000L)) {
       bytes[at + 12:15] <- writeBin(index, raw())
       writeBin(bytes, path)
-      expect_true(is.list(ask()), info = paste("index", index, field))
+      expect_error(regatta:::h5_values(path, "names", field = field), class = "regatta_error_h5")
+      if (believes) expect_true(is.list(ask()), info = paste("index", index, field))
     }
   }
 })
