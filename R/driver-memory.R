@@ -207,7 +207,7 @@ memory_lost <- function(run, event, oom) {
   }
   busy <- memory_used(run)
   busy <- busy[busy$element > 0 & busy$worker != event$worker, ]
-  if (memory$most == 1L && nrow(busy) == 0L && !memory_has_worked(run, event$worker, event$index)) {
+  if (memory$most == 1L && nrow(busy) == 0L && memory_was_alone(run, event$worker, event$index)) {
     return(FALSE)
   }
   memory_allow(run, max(1L, min(memory$most - 1L, nrow(busy))), busy)
@@ -217,10 +217,13 @@ memory_lost <- function(run, event, oom) {
   TRUE
 }
 
-# Whether the worker has had another element than this one in this run.
-memory_has_worked <- function(run, worker, index) {
+# Whether no other element has been under way since this one began, nor the worker had one before it in this run. Deaths
+# are told when they are over: those of others, which may have been in the way, have been collected by now.
+memory_was_alone <- function(run, worker, index) {
   tasks_settle(run$tasks)
-  worker %in% run$tasks$worker[-index]
+  tasks <- run$tasks
+  others <- c(tasks$end[-index], vapply(run$tries, `[[`, 0, "end") + run$clock)
+  !worker %in% tasks$worker[-index] && !any(others > tasks$start[[index]], na.rm = TRUE)
 }
 
 # It is no failed try: the next one has its number, and with that its random numbers.

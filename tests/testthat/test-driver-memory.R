@@ -171,6 +171,18 @@ test_that("an element that the system has ended for want of memory is put back u
   expect_identical(got, as.list(-as.numeric(1:6)))
   expect_identical(as.character(par_last()$tries$status), rep("put back", 2L))
 
+  # Both of two: the one that is collected last was not alone when it ended, though it is now.
+  both_die <- function(place) {
+    left <- lapply(1:2, function(w) dies_of_oom(place, w)[[1L]])
+    left[[1L]]$oom <- left[[2L]]$oom <- 2
+    left
+  }
+  on <- on_script(2L, both_joined, both_die, function(place) list(script_joined(3L)), available = plenty)
+  on$place$kills <- 0
+  got <- par_lapply(1:4, identity, .on = on, .control = on_test(batch = 1L))
+  expect_identical(got, as.list(-as.numeric(1:4)))
+  expect_identical(as.character(par_last()$tries$status), rep("put back", 2L))
+
   # Alone, but in a worker that has had an element before: what that has left may have been in the way. In a worker
   # that has had none it is a death. There is room for one at a time.
   alone <- function(last) {
