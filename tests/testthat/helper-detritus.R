@@ -101,11 +101,17 @@ detritus_options <- function() {
   all[!detritus_is_foreign_option(names(all))]
 }
 
+# pkgload, which testthat loads on first use, tells its children where the session's temporary folder is.
+detritus_environment <- function() {
+  all <- as.list(Sys.getenv())
+  all[names(all) != "PKGLOAD_PARENT_TEMPDIR"]
+}
+
 detritus_session <- function() {
   list(
     `standard stream` = as.list(detritus_fds()[c("0", "1", "2")]),
     option = detritus_options(),
-    `environment variable` = as.list(Sys.getenv()),
+    `environment variable` = detritus_environment(),
     locale = list(all = Sys.getlocale()),
     `working directory` = list(path = getwd()),
     `file mode mask` = list(umask = format(Sys.umask(NA))),
