@@ -19,5 +19,13 @@ if grep -n 'warning:' .build/install.log; then
   echo "current R: the compiler warns"
   status=1
 fi
+# The time for all files was counted from before the package was installed.
+if [ -n "${REGATTA_TEST_SECONDS:-}" ]; then
+  export REGATTA_TEST_SECONDS=$((REGATTA_TEST_SECONDS - SECONDS))
+  if [ "$REGATTA_TEST_SECONDS" -lt 60 ]; then
+    printf 'current R: skipped, the package is installed, but no time is left for its tests\n\n0 passed, 0 failed, 0 skipped\n'
+    exit "$status"
+  fi
+fi
 tools/with-lib.sh Rscript --vanilla tools/run-files.R .build/files "$@" || status=1
 exit "$status"
