@@ -138,6 +138,27 @@ struct SparseFile {
   /* So many can be located at a time. */
   std::uint64_t most() const { return std::min(data.most(), indices.most()); }
 
+  /* The pieces of `step` entries, the last one of fewer, that have some of a major index that is chosen(). */
+  template <class Chosen>
+  std::vector<Entries> pieces(std::uint64_t step, Chosen chosen) const {
+    std::vector<Entries> found;
+    for (std::size_t k = 0; k + 1 < pointers.size(); ++k) {
+      if (pointers[k] == pointers[k + 1] || !chosen(k)) continue;
+      for (std::uint64_t from = pointers[k] / step * step; from < pointers[k + 1]; from += step) {
+        if (found.empty() || found.back().first < from) found.emplace_back(from, std::min(from + step, data.size()));
+      }
+    }
+    return found;
+  }
+
+  /* As many of these, from one on, as can be located at a time. */
+  std::vector<Entries> together(const std::vector<Entries>& pieces, std::size_t from) const {
+    std::size_t to = from + 1;
+    while (to < pieces.size() && pieces[to].second - pieces[from].first <= most()) ++to;
+    return std::vector<Entries>(pieces.begin() + static_cast<std::ptrdiff_t>(from),
+                                pieces.begin() + static_cast<std::ptrdiff_t>(to));
+  }
+
   /* The major index that an entry belongs to. Of those that begin there it is the last, as the others are empty. */
   std::size_t major_of(std::uint64_t entry) const {
     return static_cast<std::size_t>(std::upper_bound(pointers.begin(), pointers.end(), entry) - pointers.begin()) - 1;

@@ -136,19 +136,12 @@ class Finder {
 
   /* Puts the entries of all cells that have a place there. `chosen`: the indices that are kept. */
   void read(const std::vector<bool>& chosen, unsigned threads) {
-    std::vector<std::uint64_t> pieces;
-    for (std::size_t k = 0; k + 1 < file_.pointers.size(); ++k) {
-      if (group_of(major_, k) < 0 || (of_major_ && !chosen[k])) continue;
-      for (std::uint64_t at = file_.pointers[k] / step_; at * step_ < file_.pointers[k + 1]; ++at) {
-        if (pieces.empty() || pieces.back() < at) pieces.push_back(at);
-      }
-    }
-    const std::uint64_t together = std::max<std::uint64_t>(1, file_.most() / step_);
-    for (std::size_t a = 0, b; a < pieces.size(); a = b) {
-      std::vector<Entries> here;
-      for (b = a; b < pieces.size() && pieces[b] - pieces[a] < together; ++b) {
-        here.emplace_back(pieces[b] * step_, std::min((pieces[b] + 1) * step_, file_.data.size()));
-      }
+    const std::vector<Entries> pieces = file_.pieces(step_, [&](std::size_t k) {
+      return group_of(major_, k) >= 0 && (!of_major_ || chosen[k]);
+    });
+    for (std::size_t from = 0, to; from < pieces.size(); from = to) {
+      const std::vector<Entries> here = file_.together(pieces, from);
+      to = from + here.size();
       const SparseFile::Places places = file_.locate(here);
       parallelFor(std::size_t(0), here.size(), [&](std::size_t k) { (this->*put_)(places, here[k]); },
                   places.threads(threads));

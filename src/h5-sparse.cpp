@@ -9,8 +9,8 @@
 #include <regatta/core/pipeline.hpp>
 #include <regatta/core/progress.hpp>
 
-/* Statistics of sparse matrices. The entries are cut into pieces of whole chunks; a piece is decoded and
-   added up by one thread, and pieces are merged in their order. */
+/* Statistics of sparse matrices. The entries are cut into pieces of whole chunks; a piece that has some of what is
+   chosen is decoded and added up by one thread, and pieces are merged in their order. */
 
 namespace regatta {
 namespace h5 {
@@ -34,8 +34,8 @@ struct Line {
 template <class Class>
 struct Piece {
   Totals<Class> major, minor;
-  std::uint64_t begin; /* its first entry */
-  Line head, tail;     /* may have begun in the piece before, and may go on in the next one */
+  Entries entries;
+  Line head, tail; /* may have begun in the piece before, and may go on in the next one */
 };
 
 /* Lines come piece by piece: which major indices lie in several pieces, in which their minor ones do not rise. */
@@ -154,18 +154,18 @@ class Reduction {
     Totals<Class> by_major, by_minor;
     if (of_major) by_major.begin(majors * minor_.count, wanted_);
     if (of_minor) by_minor.begin(minors_ * major_.count, wanted_);
-    const std::uint64_t size = file_.data.size(), chunk = file_.data.matrix().tile_fast();
+    const std::uint64_t chunk = file_.data.matrix().tile_fast();
     const std::uint64_t least =
         std::max<std::uint64_t>(piece_entries, of_minor ? minors_ * major_.count / 2 : 0);
     const std::uint64_t step = (least + chunk - 1) / chunk * chunk;
-    const std::uint64_t pieces = (size + step - 1) / step;
-    const std::uint64_t together = std::max<std::uint64_t>(1, file_.most() / step);
+    const auto chosen = [&](std::size_t major) { return group_of(major_, major) >= 0; };
+    const std::vector<Entries> pieces = file_.pieces(step, chosen);
     PerThread<Desk> desks;
-    std::unique_ptr<ProgressBar> bar(limits.progress ? new ProgressBar(pieces) : nullptr);
+    std::unique_ptr<ProgressBar> bar(limits.progress ? new ProgressBar(pieces.size()) : nullptr);
     Spanning spanning;
     const auto merge = [&](const Piece<Class>& piece) {
-      spanning.add(piece.head);
-      if (piece.tail.major != piece.head.major) spanning.add(piece.tail);
+      if (chosen(piece.head.major)) spanning.add(piece.head);
+      if (piece.tail.major != piece.head.major && chosen(piece.tail.major)) spanning.add(piece.tail);
       const std::size_t cells = of_major ? piece.major.count.size() : 0;
       for (std::size_t c = 0; c < cells; ++c) {
         const std::size_t at = c % minor_.count * majors + piece.head.major + c / minor_.count;
@@ -175,18 +175,19 @@ class Reduction {
         if (piece.minor.count[c] + piece.minor.missing[c] > 0) by_minor.merge(c, piece.minor, c, wanted_);
       }
     };
-    for (std::uint64_t from = 0; from < pieces; from += together) {
-      std::uint64_t next = from;
-      const std::uint64_t stop = std::min(pieces, from + together);
-      const SparseFile::Places places = file_.locate({Entries(from * step, std::min(stop * step, size))});
+    for (std::size_t from = 0, to; from < pieces.size(); from = to) {
+      const std::vector<Entries> here = file_.together(pieces, from);
+      to = from + here.size();
+      const SparseFile::Places places = file_.locate(here);
+      std::size_t next = 0;
       parallelPipeline<Piece<Class>>(
           [&](Piece<Class>& piece) {
-            piece.begin = next * step;
-            return next++ < stop;
+            if (next == here.size()) return false;
+            piece.entries = here[next++];
+            return true;
           },
           [&](Piece<Class>& piece) {
-            make(places, std::min(piece.begin + step, size), of_major != nullptr, of_minor != nullptr, desks.local(),
-                 &piece);
+            make(places, of_major != nullptr, of_minor != nullptr, desks.local(), &piece);
             if (bar) ++*bar;
           },
           merge, 0, std::min(places.threads(limits.threads), fitting_threads(limits, step, of_minor != nullptr)));
@@ -209,9 +210,8 @@ class Reduction {
   }
 
   /* Where each entry counts, and what they come to. */
-  void make(const SparseFile::Places& places, std::uint64_t end, bool by_major, bool by_minor, Desk& desk,
-            Piece<Class>* piece) const {
-    const std::uint64_t begin = piece->begin;
+  void make(const SparseFile::Places& places, bool by_major, bool by_minor, Desk& desk, Piece<Class>* piece) const {
+    const std::uint64_t begin = piece->entries.first, end = piece->entries.second;
     const std::size_t count = static_cast<std::size_t>(end - begin);
     read_entries(file_, places, begin, end, desk.read);
     const std::size_t first = file_.major_of(begin);

@@ -174,6 +174,32 @@ test_that("statistics of every format are those of the dense matrix", {
   }
 })
 
+test_that("statistics of some columns read only chunks that have some of them", {
+  skip_without_h5()
+  skip_without_h5py()
+  path <- withr::local_tempfile(fileext = ".h5")
+  h5_by_python(path, c(
+    "n, g = 400000, f.create_group('m')",
+    "a = dict(chunks=(50000,), compression='gzip')",
+    "g.create_dataset('data', data=np.tile(np.arange(n, dtype='i4') % 7 + 1, 3), **a)",
+    "g.create_dataset('indices', data=np.tile(np.arange(n, dtype='i4'), 3), **a)",
+    "g['indptr'], g['shape'] = np.arange(4) * n, np.array([n, 3])",
+    "g['data'].id.write_direct_chunk((1150000,), b'nothing')"
+  ))
+  m <- h5_sparse(path, "m")
+  x <- (seq_len(4e5) - 1) %% 7 + 1
+  expect_identical(unname(h5_col_sums(m, columns = 1)), sum(x))
+  expect_identical(unname(h5_col_sums(m, columns = c(2, 1))), rep(sum(x), 2))
+  expect_identical(unname(h5_row_sums(m, columns = 1:2)), 2 * x)
+  expect_identical(unname(h5_row_sums(m, groups = c("a", NA, NA))[, "a"]), x)
+  expect_identical(unname(h5_col_medians(m, columns = 2)), stats::median(x))
+  expect_identical(unname(h5_row_medians(m, columns = 1)), x)
+  for (columns in list(NULL, 3)) {
+    expect_error(h5_col_sums(m, columns = columns), "deflate", class = "regatta_error_h5")
+    expect_error(h5_row_medians(m, columns = columns), "deflate", class = "regatta_error_h5")
+  }
+})
+
 test_that("parts, products and blocks are those of the dense matrix", {
   path <- sparse_file("dense.h5")
   skip_if_not_installed("Matrix")
