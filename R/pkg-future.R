@@ -169,7 +169,8 @@ future_evaluate_expression <- function(code, globals, here) {
 }
 
 # Code as a function of future: what it needs of the session future has found, or has been told, and nothing else is
-# looked for. What future puts around the user's code has a thousand lines, in which that takes longer than most futures.
+# looked for. What future puts around the user's code has a thousand lines, in which that takes longer than most
+# futures.
 future_wrap <- function(code) rlang::new_function(list(), code, asNamespace("future"))
 
 future_expression <- function(future) {

@@ -135,8 +135,19 @@ struct SparseFile {
   Places locate(const std::vector<Entries>& stretches) const {
     return Places{data.locate(stretches), indices.locate(stretches)};
   }
-  /* So many can be located at a time. */
-  std::uint64_t most() const { return std::min(data.most(), indices.most()); }
+
+  /* Calls f(places, from, to) for the stretches from number `from` to the one before `to`: as many as can be located at
+     a time. */
+  template <class Use>
+  void locate_each(const std::vector<Entries>& stretches, Use f) const {
+    const std::uint64_t most = std::min(data.most(), indices.most());
+    for (std::size_t from = 0, to; from < stretches.size(); from = to) {
+      to = from + 1;
+      while (to < stretches.size() && stretches[to].second - stretches[from].first <= most) ++to;
+      const auto at = [&](std::size_t k) { return stretches.begin() + static_cast<std::ptrdiff_t>(k); };
+      f(locate(std::vector<Entries>(at(from), at(to))), from, to);
+    }
+  }
 
   /* The pieces of `step` entries, the last one of fewer, that have some of a major index that is chosen(). */
   template <class Chosen>
@@ -149,14 +160,6 @@ struct SparseFile {
       }
     }
     return found;
-  }
-
-  /* As many of these, from one on, as can be located at a time. */
-  std::vector<Entries> together(const std::vector<Entries>& pieces, std::size_t from) const {
-    std::size_t to = from + 1;
-    while (to < pieces.size() && pieces[to].second - pieces[from].first <= most()) ++to;
-    return std::vector<Entries>(pieces.begin() + static_cast<std::ptrdiff_t>(from),
-                                pieces.begin() + static_cast<std::ptrdiff_t>(to));
   }
 
   /* The major index that an entry belongs to. Of those that begin there it is the last, as the others are empty. */

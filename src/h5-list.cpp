@@ -150,8 +150,8 @@ void read_strings(const Source& from, hid_t type, hid_t space, std::size_t count
   }
   const std::size_t size = H5Tget_size(type);
   if (size == 0 || count > most_values / size) {
-    throw failure(from.what + " cannot be read: it has " + std::to_string(count) + " strings of " + std::to_string(size) +
-                      " bytes",
+    throw failure(from.what + " cannot be read: it has " + std::to_string(count) + " strings of " +
+                      std::to_string(size) + " bytes",
                   from.path, from.name);
   }
   H5Tset_size(memory.get(), size);

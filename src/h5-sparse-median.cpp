@@ -139,13 +139,9 @@ class Finder {
     const std::vector<Entries> pieces = file_.pieces(step_, [&](std::size_t k) {
       return group_of(major_, k) >= 0 && (!of_major_ || chosen[k]);
     });
-    for (std::size_t from = 0, to; from < pieces.size(); from = to) {
-      const std::vector<Entries> here = file_.together(pieces, from);
-      to = from + here.size();
-      const SparseFile::Places places = file_.locate(here);
-      parallelFor(std::size_t(0), here.size(), [&](std::size_t k) { (this->*put_)(places, here[k]); },
-                  places.threads(threads));
-    }
+    file_.locate_each(pieces, [&](const SparseFile::Places& places, std::size_t from, std::size_t to) {
+      parallelFor(from, to, [&](std::size_t k) { (this->*put_)(places, pieces[k]); }, places.threads(threads));
+    });
   }
 
   template <class T>

@@ -175,15 +175,12 @@ class Reduction {
         if (piece.minor.count[c] + piece.minor.missing[c] > 0) by_minor.merge(c, piece.minor, c, wanted_);
       }
     };
-    for (std::size_t from = 0, to; from < pieces.size(); from = to) {
-      const std::vector<Entries> here = file_.together(pieces, from);
-      to = from + here.size();
-      const SparseFile::Places places = file_.locate(here);
-      std::size_t next = 0;
+    file_.locate_each(pieces, [&](const SparseFile::Places& places, std::size_t from, std::size_t to) {
+      std::size_t next = from;
       parallelPipeline<Piece<Class>>(
           [&](Piece<Class>& piece) {
-            if (next == here.size()) return false;
-            piece.entries = here[next++];
+            if (next == to) return false;
+            piece.entries = pieces[next++];
             return true;
           },
           [&](Piece<Class>& piece) {
@@ -191,7 +188,7 @@ class Reduction {
             if (bar) ++*bar;
           },
           merge, 0, std::min(places.threads(limits.threads), fitting_threads(limits, step, of_minor != nullptr)));
-    }
+    });
     for (std::size_t major : spanning.found()) find_twice(major, limits.threads);
     if (of_major && majors > 0) add_zeros(sizes_of(minor_, minors_), majors, wanted_, &by_major);
     if (of_minor && minors_ > 0) add_zeros(sizes_of(major_, majors), minors_, wanted_, &by_minor);
@@ -374,14 +371,15 @@ void read_sparse(const SparseNames& names, std::uint64_t majors, std::uint64_t m
     std::vector<std::uint64_t> minor, kept; /* indices of all entries, and which of them are chosen */
   };
   PerThread<Reader> readers;
-  const auto stretch = [&](const Run& run) {
-    return Entries(file.pointers[chosen(run.first)], file.pointers[chosen(run.first + run.count - 1) + 1]);
-  };
+  std::vector<Entries> stretches;
+  for (const Run& run : runs) {
+    stretches.emplace_back(file.pointers[chosen(run.first)], file.pointers[chosen(run.first + run.count - 1) + 1]);
+  }
   const auto read_run = [&](const SparseFile::Places& places, std::size_t i) {
     Reader& reader = readers.local();
     Found& out = found[i];
     out.rounded = false;
-    const std::uint64_t begin = stretch(runs[i]).first, end = stretch(runs[i]).second;
+    const std::uint64_t begin = stretches[i].first, end = stretches[i].second;
     file.indices.read_whole(places.indices, begin, end, reader.indices, &reader.minor);
     reader.kept.clear();
     for (std::size_t k = 0; k < runs[i].count; ++k) {
@@ -419,15 +417,9 @@ void read_sparse(const SparseNames& names, std::uint64_t majors, std::uint64_t m
       at = end_of_it;
     }
   };
-  for (std::size_t from = 0, to; from < runs.size(); from = to) {
-    std::vector<Entries> here;
-    for (to = from; to < runs.size(); ++to) {
-      if (to > from && stretch(runs[to]).second - here[0].first > file.most()) break;
-      here.push_back(stretch(runs[to]));
-    }
-    const SparseFile::Places places = file.locate(here);
+  file.locate_each(stretches, [&](const SparseFile::Places& places, std::size_t from, std::size_t to) {
     parallelFor(from, to, [&](std::size_t i) { read_run(places, i); }, places.threads(threads));
-  }
+  });
   part->rounded = false;
   part->pointers.assign(1, 0.0);
   std::uint64_t all = 0;

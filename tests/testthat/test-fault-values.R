@@ -30,11 +30,12 @@ test_that("a result over 2 GiB, with more than 2^31 elements, is right", {
   expect_identical(got$other, "small")
 })
 
-# R's unserialize() went one level deeper for each argument of a call, and did not look whether there was any stack left:
-# such a value is an error where it still does.
+# R's unserialize() went one level deeper for each argument of a call, and did not look whether there was any stack
+# left: such a value is an error where it still does.
 reads_long_calls <- function() {
   code <- "invisible(unserialize(serialize(as.pairlist(as.list(seq_len(1e5))), NULL)))"
-  suppressWarnings(system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", "-e", shQuote(code)), stderr = FALSE)) == 0L
+  rscript <- file.path(R.home("bin"), "Rscript")
+  suppressWarnings(system2(rscript, c("--vanilla", "-e", shQuote(code)), stderr = FALSE)) == 0L
 }
 
 test_that("calls of very many arguments end nobody: errors and warnings come with short ones, a value or an error", {

@@ -285,7 +285,8 @@ test_that("what is in other files is tried each time", {
   }
 })
 
-# The table of a global heap, whose index in a file libhdf5 1.10 believes, has a few hundred entries. Newer versions look.
+# The table of a global heap, whose index in a file libhdf5 1.10 believes, has a few hundred entries. Newer versions
+# look.
 test_that("names that lie beyond a table of the file are an error each time", {
   skip_if(!identical(Sys.getenv("REGATTA_SANITIZER"), ""), "libhdf5 reads beyond its memory")
   skip_if(!grepl("gnu", R.version$os), "the program's memory is not guarded without the C library of GNU")
